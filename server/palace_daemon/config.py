@@ -1,0 +1,234 @@
+"""Settings: one frozen value with every default beside its field, and the rules by which it is filled.
+
+Precedence: command line, then environment (``PALACE_<SECTION>_<KEY>``), then ``config.toml``, then the default.
+Unknown keys are errors that name the nearest known one. Reading is all that this module does to the file system,
+apart from :func:`write_setting`.
+"""
+
+from __future__ import annotations
+
+import difflib
+import os
+import tomllib
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Literal
+
+import msgspec
+from msgspec import Struct, field
+
+from palace_daemon import places
+from palace_daemon.errors import ConfigError
+
+
+class WatchConfig(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """What is mined, and when the daemon looks."""
+
+    defaults: bool = True
+    """Whether the default directories of the known agents are watched."""
+    agents_off: tuple[str, ...] = ()
+    """Agents whose default directories are left alone."""
+    paths: tuple[str, ...] = ()
+    """Further transcript directories or files."""
+    rescan_s: float = 300.0
+    """Seconds between full rescans, which make up for lost notifications."""
+    debounce_ms: int = 150
+    """Milliseconds of quiet after a notification before a file is read; a steady writer is read all the same."""
+    idle_tail_s: float = 120.0
+    """Seconds without change after which a last line that lacks its LF may be taken."""
+
+
+class ChunkConfig(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """How exchanges are cut into drawers."""
+
+    max_chars: int = 2_000
+    """Characters after which an exchange continues in a further drawer."""
+    paragraph_chars: int = 800
+    """The same in sessions with fewer than ``min_user_turns`` user turns."""
+    min_user_turns: int = 3
+    """User turns from which a session is cut by exchanges; 0 never falls back to paragraphs."""
+
+
+class EmbedConfig(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Which model embeds, on how many threads."""
+
+    model: str = "all-minilm-l6-v2-int8"
+    threads: int = 0
+    """Threads that embed; 0 takes one for each core that this process may use."""
+
+
+class RecallConfig(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Bounds of an answer."""
+
+    limit: int = 10
+    """Hits when the caller names no limit."""
+
+
+class ServeConfig(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """The daemon's own settings."""
+
+    log_level: Literal["DEBUG", "INFO", "WARNING", "ERROR"] = "INFO"
+
+
+class Config(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Everything that can be set."""
+
+    data_dir: Path = field(default_factory=places.data_dir)
+    """Holds the database; chosen by ``--data-dir`` or ``PALACE_HOME``, not by the file."""
+    watch: WatchConfig = field(default_factory=WatchConfig)
+    chunk: ChunkConfig = field(default_factory=ChunkConfig)
+    embed: EmbedConfig = field(default_factory=EmbedConfig)
+    recall: RecallConfig = field(default_factory=RecallConfig)
+    serve: ServeConfig = field(default_factory=ServeConfig)
+
+
+SECTIONS: dict[str, type[Struct]] = {
+    "watch": WatchConfig,
+    "chunk": ChunkConfig,
+    "embed": EmbedConfig,
+    "recall": RecallConfig,
+    "serve": ServeConfig,
+}
+
+
+class Setting(Struct, frozen=True, kw_only=True):
+    """One effective value and where it came from."""
+
+    name: str
+    value: Any
+    origin: str
+    """``default``, ``file``, ``environment NAME`` or ``command line``."""
+
+
+def setting_names() -> tuple[str, ...]:
+    """Return every settable name, ``section.key``."""
+    return tuple(f"{section}.{key}" for section, kind in SECTIONS.items() for key in kind.__struct_fields__)
+
+
+def load(
+    overrides: Mapping[str, Any] | None = None,
+    *,
+    data_dir: str | os.PathLike[str] | None = None,
+    environ: Mapping[str, str] | None = None,
+) -> tuple[Config, tuple[Setting, ...]]:
+    """Return the effective configuration and the origin of each value.
+
+    Args:
+        overrides: ``section.key`` to value, from the command line.
+        data_dir: The data directory that the command line names.
+        environ: Stands in for ``os.environ``.
+
+    Raises:
+        ConfigError: The file is no TOML, a key is unknown, or a value has the wrong type.
+    """
+    environ = os.environ if environ is None else environ
+    layers = [
+        (_from_file(places.config_file()), "file"),
+        (_from_environment(environ), "environment"),
+        (dict(overrides or {}), "command line"),
+    ]
+    values: dict[str, Any] = {}
+    origins: dict[str, str] = {}
+    for layer, origin in layers:
+        for name, value in layer.items():
+            _check_name(name, origin)
+            _convert(name, value, origin)
+            values[name] = value
+            origins[name] = f"environment {_variable(name)}" if origin == "environment" else origin
+    sections = {
+        section: {key: values[f"{section}.{key}"] for key in kind.__struct_fields__ if f"{section}.{key}" in values}
+        for section, kind in SECTIONS.items()
+    }
+    built = {name: msgspec.convert(sections[name], kind, strict=False) for name, kind in SECTIONS.items()}
+    config = msgspec.structs.replace(Config(data_dir=places.data_dir(data_dir)), **built)
+    settings = tuple(
+        Setting(name=name, value=_get(config, name), origin=origins.get(name, "default")) for name in setting_names()
+    )
+    return config, settings
+
+
+def write_setting(name: str, raw: str) -> Path:
+    """Set ``section.key`` in the settings file, keeping comments and order; lists are comma-separated.
+
+    Returns:
+        The file that was written, atomically, with mode 0600.
+
+    Raises:
+        ConfigError: The name is unknown, the value does not fit, or the file cannot be written.
+    """
+    import tomlkit  # noqa: PLC0415 - only `config set` needs it
+
+    _check_name(name, "command line")
+    value = _convert(name, _split(name, raw), "command line")
+    path = places.config_file()
+    document = tomlkit.parse(path.read_text(encoding="utf-8")) if path.exists() else tomlkit.document()
+    section, key = name.split(".", 1)
+    if section not in document:
+        document[section] = tomlkit.table()
+    document[section][key] = list(value) if isinstance(value, tuple) else value  # type: ignore[index]
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+        temporary = path.with_suffix(".toml.new")
+        temporary.write_text(tomlkit.dumps(document), encoding="utf-8")
+        temporary.chmod(0o600)
+        temporary.replace(path)
+    except OSError as exc:
+        raise ConfigError(f"cannot write {path}: {exc.strerror}") from exc
+    return path
+
+
+def _from_file(path: Path) -> dict[str, Any]:
+    try:
+        parsed = tomllib.loads(path.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        return {}
+    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as exc:
+        raise ConfigError(f"cannot read {path}: {exc}", hint="mend or move the file") from exc
+    flat: dict[str, Any] = {}
+    for section, body in parsed.items():
+        if not isinstance(body, dict):
+            _check_name(section, "file")
+            continue
+        flat.update({f"{section}.{key}": value for key, value in body.items()})
+    return flat
+
+
+def _variable(name: str) -> str:
+    return "PALACE_" + name.replace(".", "_").upper()
+
+
+def _from_environment(environ: Mapping[str, str]) -> dict[str, Any]:
+    return {
+        name: _split(name, environ[_variable(name)]) for name in setting_names() if environ.get(_variable(name)) is not None
+    }
+
+
+def _split(name: str, raw: str) -> str | list[str]:
+    """Cut a comma-separated list where the setting is one."""
+    section, key = name.split(".", 1)
+    default = getattr(SECTIONS[section](), key)
+    return [part.strip() for part in raw.split(",") if part.strip()] if isinstance(default, tuple) else raw
+
+
+def _check_name(name: str, origin: str) -> None:
+    known = setting_names()
+    if name in known:
+        return
+    near = difflib.get_close_matches(name, known, n=1)
+    hint = f"did you mean {near[0]}?" if near else f"known are {', '.join(known)}"
+    raise ConfigError(f"unknown setting {name!r} from the {origin}", hint=hint)
+
+
+def _convert(name: str, value: Any, origin: str) -> Any:
+    section, key = name.split(".", 1)
+    if isinstance(value, str) and value.lower() in {"on", "off", "yes", "no"}:
+        value = value.lower() in {"on", "yes"}
+    try:
+        return getattr(msgspec.convert({key: value}, SECTIONS[section], strict=False), key)
+    except msgspec.ValidationError as exc:
+        raise ConfigError(f"bad value for {name} from the {origin}: {exc}") from exc
+
+
+def _get(config: Config, name: str) -> Any:
+    section, key = name.split(".", 1)
+    return getattr(getattr(config, section), key)

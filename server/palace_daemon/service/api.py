@@ -1,0 +1,107 @@
+"""What the layers above may ask of a running Palace.
+
+The RPC layer, the command line and the bench see this Protocol only; :func:`palace_daemon.service.build.build`
+returns the real thing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Protocol
+
+from palace_daemon.core.ports import StopSignal
+from palace_daemon.model import (
+    ExchangeView,
+    MineReport,
+    ModelView,
+    Progress,
+    RecallAnswer,
+    RecallQuery,
+    SessionView,
+    SourceView,
+    Status,
+)
+
+ProgressListener = Callable[[Progress], None]
+MineListener = Callable[[MineReport], None]
+
+
+class Palace(Protocol):
+    """The one service object. Every method may be called from any thread and blocks until it has its answer.
+
+    All raise :class:`~palace_daemon.errors.ClosedError` after :meth:`close`, :class:`~palace_daemon.errors.StoreError`
+    when the database fails, and :class:`~palace_daemon.errors.CancelledError` when ``stop`` is set.
+    """
+
+    def start(self) -> None:
+        """Begin to watch, mine and embed in the background; returns at once."""
+        ...
+
+    def recall(self, query: RecallQuery, stop: StopSignal | None = None) -> RecallAnswer:
+        """Answer a question; never waits for mining or embedding.
+
+        Raises:
+            RequestError: A filter names an agent that does not exist.
+        """
+        ...
+
+    def get(self, item_id: str) -> ExchangeView:
+        """Return the exchange that ``item_id`` (an exchange id or a drawer id) names.
+
+        Raises:
+            NotFoundError: No such exchange.
+        """
+        ...
+
+    def sessions(
+        self, *, agent: str = "", project: str = "", since: int | None = None, limit: int = 50, offset: int = 0
+    ) -> tuple[SessionView, ...]:
+        """Return sessions, newest first."""
+        ...
+
+    def timeline(self, session_id: str) -> tuple[ExchangeView, ...]:
+        """Return one session's exchanges in order.
+
+        Raises:
+            NotFoundError: No such session.
+        """
+        ...
+
+    def sources(self, *, agent: str = "", state: str = "") -> tuple[SourceView, ...]:
+        """Return the known transcript files, those that failed first."""
+        ...
+
+    def status(self) -> Status:
+        """Return what is indexed, pending, skipped and why."""
+        ...
+
+    def mine(
+        self,
+        paths: Sequence[str] = (),
+        *,
+        wait: bool = False,
+        newest: int | None = None,
+        on_progress: ProgressListener | None = None,
+        stop: StopSignal | None = None,
+    ) -> MineReport:
+        """Mine ``paths`` (files or directories; none means everything that is watched).
+
+        With ``wait`` the report comes when all of it is stored and embedded; without, at once, and the work goes on
+        in the background. ``newest`` bounds the waiting to the newest so many files; the rest follows later.
+
+        Raises:
+            SourceError: A path does not exist or cannot be read.
+        """
+        ...
+
+    def models(self) -> tuple[ModelView, ...]:
+        """Return the known models, installed or not."""
+        ...
+
+    def subscribe(self, on_mined: MineListener) -> Callable[[], None]:
+        """Call ``on_mined`` from a background thread after each change; returns the way to end it."""
+        ...
+
+    def close(self) -> None:
+        """Stop all work within two seconds, commit or roll back, close the database; idempotent."""
+        ...

@@ -1,0 +1,87 @@
+"""Checking a database for ``doctor``: is it whole, and do its parts agree?"""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import NamedTuple
+
+from palace_daemon.core import analysis, chunking
+from palace_daemon.store import postings
+from palace_daemon.store.spans import columns_of, span_of, text_hash
+from palace_daemon.store.sqlite import Connection
+
+
+class Finding(NamedTuple):
+    """One check: its name, whether it passed, and what was seen."""
+
+    name: str
+    is_ok: bool
+    detail: str
+
+
+def check(connection: Connection, *, is_deep: bool = False) -> list[Finding]:
+    """Run all checks inside the caller's read transaction; ``is_deep`` also indexes every drawer again and compares."""
+    findings = [_integrity(connection), _foreign_keys(connection), _tiling(connection), _vectors(connection)]
+    if is_deep:
+        findings.append(_words(connection))
+    return findings
+
+
+def _integrity(connection: Connection) -> Finding:
+    problems = [row[0] for row in connection.execute("PRAGMA quick_check(5)")]
+    is_ok = problems == ["ok"]
+    return Finding("database pages", is_ok, "whole" if is_ok else "; ".join(problems))
+
+
+def _foreign_keys(connection: Connection) -> Finding:
+    broken = connection.execute("PRAGMA foreign_key_check").fetchall()
+    return Finding("references", not broken, "all resolve" if not broken else f"{len(broken)} rows point nowhere")
+
+
+def _tiling(connection: Connection) -> Finding:
+    """Joining the drawers of each exchange must give the exchange."""
+    bad = total = 0
+    for exchange_id, user, reply in connection.execute("SELECT id, user_text, reply_text FROM exchanges"):
+        rows = connection.execute(
+            f"SELECT {columns_of('d')} FROM drawers d WHERE exchange_id=? ORDER BY ordinal", (exchange_id,)
+        )
+        total += 1
+        bad += chunking.join(user, reply, [span_of(row) for row in rows]) != (user, reply)
+    return Finding(
+        "drawers", not bad, f"{total} exchanges are whole" if not bad else f"{bad} of {total} exchanges are not whole"
+    )
+
+
+def _vectors(connection: Connection) -> Finding:
+    (missing,) = connection.execute(
+        "SELECT count(*) FROM (SELECT DISTINCT text_hash FROM drawers d WHERE NOT EXISTS (SELECT 1 FROM vectors v"
+        " WHERE v.text_hash=d.text_hash AND v.model=(SELECT model FROM state)) AND NOT EXISTS"
+        " (SELECT 1 FROM pending_texts p WHERE p.text_hash=d.text_hash))"
+    ).fetchone()
+    (orphans,) = connection.execute(
+        "SELECT count(*) FROM vectors WHERE text_hash NOT IN (SELECT text_hash FROM drawers)"
+    ).fetchone()
+    is_ok = not missing and not orphans
+    return Finding(
+        "vectors", is_ok, "agree with drawers" if is_ok else f"{missing} missing and not queued, {orphans} orphaned"
+    )
+
+
+def _words(connection: Connection) -> Finding:
+    expected: dict[str, Counter[int]] = {}
+    wrong = 0
+    for drawer_id, hash_, length, user, reply, *span in connection.execute(
+        f"SELECT d.id, d.text_hash, d.length, e.user_text, e.reply_text, {columns_of('d')}"
+        " FROM drawers d JOIN exchanges e ON e.id=d.exchange_id"
+    ):
+        text = chunking.render(user, reply, span_of(tuple(span)))
+        counts = analysis.term_counts(text)
+        wrong += hash_ != text_hash(text) or length != sum(counts.values())
+        for term, count in counts.items():
+            expected.setdefault(term, Counter())[drawer_id] = min(count, postings.FREQUENCY_MAX)
+    terms = set(postings.all_terms(connection))
+    wrong += len(terms ^ expected.keys())
+    for term in terms & expected.keys():
+        ids, frequencies = postings.read(connection, term)
+        wrong += dict(zip(ids.tolist(), frequencies.tolist(), strict=True)) != dict(expected[term])
+    return Finding("word index", not wrong, "agrees with drawers" if not wrong else f"{wrong} differences")

@@ -1,0 +1,213 @@
+"""Numbered migrations: each runs with its record in one transaction; a shipped one is never edited.
+
+``PRAGMA user_version`` holds the number of the last one that was applied.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from palace_daemon.errors import StoreDamagedError, StoreTooNewError
+from palace_daemon.store.sqlite import Connection
+
+_M001 = (
+    # One row. `generation` grows with each transaction that changes drawers or vectors; mirrors follow it.
+    """CREATE TABLE state(
+        only_row INTEGER PRIMARY KEY CHECK (only_row = 1),
+        generation INTEGER NOT NULL DEFAULT 0,
+        pruned_generation INTEGER NOT NULL DEFAULT 0,
+        model TEXT NOT NULL DEFAULT '',
+        index_version INTEGER NOT NULL DEFAULT 0,
+        last_mined_at INTEGER
+    )""",
+    "INSERT INTO state(only_row) VALUES (1)",
+    # `reading` counts the passes from offset 0: a provenance of an older pass is text that the file no longer holds.
+    """CREATE TABLE sources(
+        id INTEGER PRIMARY KEY,
+        path TEXT NOT NULL UNIQUE,
+        agent TEXT NOT NULL DEFAULT '',
+        format TEXT NOT NULL DEFAULT '',
+        format_version INTEGER NOT NULL DEFAULT 0,
+        state TEXT NOT NULL,
+        error TEXT NOT NULL DEFAULT '',
+        device INTEGER,
+        inode INTEGER,
+        size_bytes INTEGER NOT NULL DEFAULT 0,
+        read_bytes INTEGER NOT NULL DEFAULT 0,
+        cursor BLOB,
+        parser_state BLOB,
+        reading INTEGER NOT NULL DEFAULT 0,
+        lines_read INTEGER NOT NULL DEFAULT 0,
+        lines_skipped TEXT NOT NULL DEFAULT '{}'
+    )""",
+    "CREATE INDEX sources_identity ON sources(device, inode)",
+    """CREATE TABLE sessions(
+        id INTEGER PRIMARY KEY,
+        agent TEXT NOT NULL,
+        native_id TEXT NOT NULL,
+        parent_native_id TEXT NOT NULL DEFAULT '',
+        relation TEXT NOT NULL DEFAULT 'none',
+        title TEXT NOT NULL DEFAULT '',
+        project TEXT NOT NULL DEFAULT '',
+        cwd TEXT NOT NULL DEFAULT '',
+        branch TEXT NOT NULL DEFAULT '',
+        agent_version TEXT NOT NULL DEFAULT '',
+        entrypoint TEXT NOT NULL DEFAULT '',
+        is_automated INTEGER NOT NULL DEFAULT 0,
+        UNIQUE(agent, native_id)
+    )""",
+    """CREATE TABLE exchanges(
+        id INTEGER PRIMARY KEY,
+        public_id TEXT NOT NULL UNIQUE,
+        key TEXT NOT NULL UNIQUE,
+        session_id INTEGER NOT NULL REFERENCES sessions(id),
+        owner_source_id INTEGER NOT NULL REFERENCES sources(id),
+        ordinal INTEGER NOT NULL,
+        user_text TEXT NOT NULL,
+        user_kind TEXT NOT NULL,
+        user_hash BLOB NOT NULL,
+        reply_text TEXT NOT NULL,
+        reply_final_start INTEGER NOT NULL,
+        content_hash BLOB NOT NULL,
+        model TEXT NOT NULL,
+        started_at INTEGER,
+        ended_at INTEGER,
+        time_quality TEXT NOT NULL,
+        status TEXT NOT NULL,
+        project TEXT NOT NULL,
+        cwd TEXT NOT NULL,
+        branch TEXT NOT NULL,
+        agent_version TEXT NOT NULL,
+        tools TEXT NOT NULL,
+        attachments TEXT NOT NULL,
+        flags TEXT NOT NULL,
+        is_superseded INTEGER NOT NULL,
+        cut TEXT NOT NULL DEFAULT ''
+    )""",
+    "CREATE INDEX exchanges_session ON exchanges(session_id, started_at, ordinal)",
+    "CREATE INDEX exchanges_user ON exchanges(user_hash, started_at)",
+    # Forks give one exchange several keys.
+    """CREATE TABLE exchange_keys(
+        key TEXT PRIMARY KEY,
+        exchange_id INTEGER NOT NULL REFERENCES exchanges(id) ON DELETE CASCADE
+    ) WITHOUT ROWID""",
+    "CREATE INDEX exchange_keys_exchange ON exchange_keys(exchange_id)",
+    """CREATE TABLE provenance(
+        exchange_id INTEGER NOT NULL REFERENCES exchanges(id) ON DELETE CASCADE,
+        source_id INTEGER NOT NULL REFERENCES sources(id),
+        session_id INTEGER NOT NULL REFERENCES sessions(id),
+        reading INTEGER NOT NULL,
+        line_start INTEGER NOT NULL,
+        line_end INTEGER NOT NULL,
+        byte_start INTEGER NOT NULL,
+        byte_end INTEGER NOT NULL,
+        chars INTEGER NOT NULL,
+        is_superseded INTEGER NOT NULL,
+        PRIMARY KEY(exchange_id, source_id)
+    ) WITHOUT ROWID""",
+    "CREATE INDEX provenance_source ON provenance(source_id, reading)",
+    # A drawer is a span of its exchange: the text stands once. `length` is the number of terms, for BM25.
+    """CREATE TABLE drawers(
+        id INTEGER PRIMARY KEY AUTOINCREMENT,
+        exchange_id INTEGER NOT NULL REFERENCES exchanges(id),
+        ordinal INTEGER NOT NULL,
+        user_start INTEGER NOT NULL,
+        user_end INTEGER NOT NULL,
+        reply_start INTEGER NOT NULL,
+        reply_end INTEGER NOT NULL,
+        lead_head INTEGER NOT NULL,
+        lead_tail INTEGER NOT NULL,
+        text_hash BLOB NOT NULL,
+        length INTEGER NOT NULL,
+        generation INTEGER NOT NULL,
+        UNIQUE(exchange_id, ordinal)
+    )""",
+    "CREATE INDEX drawers_text ON drawers(text_hash)",
+    "CREATE INDEX drawers_generation ON drawers(generation)",
+    "CREATE TABLE removed_drawers(drawer_id INTEGER PRIMARY KEY, generation INTEGER NOT NULL)",
+    # For each term and each block of 4,096 drawer ids: uint16 offsets, then uint16 term frequencies.
+    """CREATE TABLE postings(
+        term TEXT NOT NULL,
+        block INTEGER NOT NULL,
+        data BLOB NOT NULL,
+        PRIMARY KEY(term, block)
+    ) WITHOUT ROWID""",
+    # float32, little-endian, L2 = 1. Keyed by text: equal texts are embedded once.
+    """CREATE TABLE vectors(
+        id INTEGER PRIMARY KEY,
+        text_hash BLOB NOT NULL,
+        model TEXT NOT NULL,
+        vector BLOB NOT NULL,
+        generation INTEGER NOT NULL,
+        UNIQUE(text_hash, model)
+    )""",
+    "CREATE INDEX vectors_generation ON vectors(model, generation)",
+    # Texts of the active model that still lack a vector, newest first.
+    "CREATE TABLE pending_texts(text_hash BLOB PRIMARY KEY, started_at INTEGER NOT NULL) WITHOUT ROWID",
+    "CREATE INDEX pending_newest ON pending_texts(started_at)",
+)
+
+
+def _m001_create_tables(connection: Connection) -> None:
+    for statement in _M001:
+        connection.execute(statement)
+
+
+MIGRATIONS: tuple[Callable[[Connection], None], ...] = (_m001_create_tables,)
+SCHEMA_VERSION = len(MIGRATIONS)
+
+_TABLES = frozenset(
+    {
+        "state", "sources", "sessions", "exchanges", "exchange_keys", "provenance", "drawers", "removed_drawers",
+        "postings", "vectors", "pending_texts",
+    }
+)  # fmt: skip
+
+
+def schema_version(connection: Connection) -> int:
+    """Return the number of the last migration that the file saw; 0 for a new one."""
+    return int(connection.execute("PRAGMA user_version").fetchone()[0])
+
+
+def check_version(connection: Connection) -> None:
+    """Refuse a store that this version cannot read.
+
+    Raises:
+        StoreTooNewError: A newer Palace wrote it.
+        StoreDamagedError: It says that it is migrated, but tables are missing.
+    """
+    version = schema_version(connection)
+    if version > SCHEMA_VERSION:
+        raise StoreTooNewError(
+            f"the store has schema {version}, this version knows {SCHEMA_VERSION}", hint="upgrade palace-daemon"
+        )
+    if version == SCHEMA_VERSION:
+        names = {row[0] for row in connection.execute("SELECT name FROM sqlite_schema WHERE type = 'table'")}
+        if missing := _TABLES - names:
+            raise StoreDamagedError(f"the store lacks {', '.join(sorted(missing))}", hint="run `palace-daemon doctor`")
+
+
+def migrate(connection: Connection) -> int:
+    """Apply what is pending, each migration in one transaction with its number.
+
+    Returns:
+        How many were applied.
+
+    Raises:
+        StoreTooNewError: A newer Palace wrote the store.
+    """
+    check_version(connection)
+    applied = 0
+    for number in range(schema_version(connection) + 1, SCHEMA_VERSION + 1):
+        connection.execute("BEGIN IMMEDIATE")
+        try:
+            if schema_version(connection) < number:  # another process may have been first
+                MIGRATIONS[number - 1](connection)
+                connection.execute(f"PRAGMA user_version={number}")
+                applied += 1
+            connection.execute("COMMIT")
+        except BaseException:
+            connection.execute("ROLLBACK")
+            raise
+    check_version(connection)
+    return applied

@@ -1,0 +1,149 @@
+"""Rows of transcript files: what they are, how far they were read, and why not further."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import msgspec
+from msgspec import Struct
+
+from palace_daemon.model import Cursor, FileStat, SourceState
+from palace_daemon.store.sqlite import Connection
+
+
+class SourceRow(Struct, frozen=True, kw_only=True):
+    """A source as stored."""
+
+    source_id: int
+    path: str
+    format: str
+    format_version: int
+    state: str
+    cursor: Cursor | None
+    """None: read from the start."""
+    parser_state: bytes | None
+    reading: int
+
+
+_CURSOR = msgspec.msgpack.Decoder(Cursor)
+_COLUMNS = "id, path, format, format_version, state, cursor, parser_state, reading"
+
+
+def find(connection: Connection, path: str) -> SourceRow | None:
+    """Return the source at ``path``."""
+    return _row(connection.execute(f"SELECT {_COLUMNS} FROM sources WHERE path=?", (path,)).fetchone())
+
+
+def find_by_identity(connection: Connection, stat: FileStat) -> list[SourceRow]:
+    """Return the sources that had this device and inode when last read: candidates for a move."""
+    rows = connection.execute(
+        f"SELECT {_COLUMNS} FROM sources WHERE device=? AND inode=? ORDER BY id",
+        (_signed(stat.device), _signed(stat.inode)),
+    )
+    return [row for row in map(_row, rows) if row is not None]
+
+
+def known_paths(connection: Connection) -> list[str]:
+    """Return the path of every source that was not gone when last seen."""
+    return [row[0] for row in connection.execute("SELECT path FROM sources WHERE state <> 'gone' ORDER BY id")]
+
+
+def ensure(connection: Connection, path: str) -> int:
+    """Return the id of the source at ``path``, making a pending one if it is new."""
+    connection.execute("INSERT INTO sources(path, state) VALUES (?, 'pending') ON CONFLICT DO NOTHING", (path,))
+    return int(connection.execute("SELECT id FROM sources WHERE path=?", (path,)).fetchone()[0])
+
+
+def move(connection: Connection, source_id: int, path: str) -> None:
+    """Note that the file is at another path now; a row that stood there gives way and keeps its exchanges."""
+    connection.execute("UPDATE sources SET path=path||'#replaced-'||id, state='gone' WHERE path=?", (path,))
+    connection.execute("UPDATE sources SET path=?, state='ok' WHERE id=?", (path, source_id))
+
+
+def set_state(connection: Connection, path: str, state: SourceState, error: str = "", *, agent: str = "") -> None:
+    """Note why a source was not read, keeping what was read before."""
+    source_id = ensure(connection, path)
+    connection.execute(
+        "UPDATE sources SET state=?, error=?, agent=CASE WHEN ?<>'' THEN ? ELSE agent END WHERE id=?",
+        (state, error, agent, agent, source_id),
+    )
+
+
+def begin_reading(connection: Connection, source_id: int, *, agent: str, format_name: str, format_version: int) -> int:
+    """Start a pass from offset 0 and return its number; counts of the former pass are dropped."""
+    connection.execute(
+        "UPDATE sources SET agent=?, format=?, format_version=?, reading=reading+1, cursor=NULL, parser_state=NULL,"
+        " lines_read=0, lines_skipped='{}', read_bytes=0 WHERE id=?",
+        (agent, format_name, format_version, source_id),
+    )
+    return int(connection.execute("SELECT reading FROM sources WHERE id=?", (source_id,)).fetchone()[0])
+
+
+def save_progress(
+    connection: Connection,
+    source_id: int,
+    cursor: Cursor,
+    parser_state: bytes | None,
+    *,
+    lines_read: int,
+    lines_skipped: dict[str, int],
+) -> dict[str, int]:
+    """Store the cursor with the parser's state at it; add to the line counts. Returns the counts of this pass so far.
+
+    ``parser_state`` None keeps the stored one (nothing was fed).
+    """
+    stat = cursor.stat or FileStat(size=0, mtime_ns=0, ctime_ns=0, device=0, inode=0)
+    (stored,) = connection.execute("SELECT lines_skipped FROM sources WHERE id=?", (source_id,)).fetchone()
+    skipped = Counter(msgspec.json.decode(stored, type=dict[str, int]))
+    skipped.update(lines_skipped)
+    total = dict(sorted(skipped.items()))
+    connection.execute(
+        "UPDATE sources SET state='ok', error='', device=?, inode=?, size_bytes=?, read_bytes=?, cursor=?,"
+        " parser_state=coalesce(?, parser_state), lines_read=lines_read+?, lines_skipped=? WHERE id=?",
+        (
+            _signed(stat.device),
+            _signed(stat.inode),
+            stat.size,
+            cursor.offset,
+            msgspec.msgpack.encode(cursor),
+            parser_state,
+            lines_read,
+            msgspec.json.encode(total).decode(),
+            source_id,
+        ),
+    )
+    return total
+
+
+def forget_cursor(connection: Connection, source_id: int) -> None:
+    """Have the source read from the start next time."""
+    connection.execute("UPDATE sources SET cursor=NULL, parser_state=NULL WHERE id=?", (source_id,))
+
+
+def path_of(connection: Connection, source_id: int) -> str:
+    """Return where a source stands."""
+    return str(connection.execute("SELECT path FROM sources WHERE id=?", (source_id,)).fetchone()[0])
+
+
+def _row(row: tuple[object, ...] | None) -> SourceRow | None:
+    if row is None:
+        return None
+    source_id, path, format_name, version, state, cursor, parser_state, reading = row
+    return msgspec.convert(
+        {
+            "source_id": source_id,
+            "path": path,
+            "format": format_name,
+            "format_version": version,
+            "state": state,
+            "cursor": _CURSOR.decode(cursor) if isinstance(cursor, bytes) else None,
+            "parser_state": parser_state,
+            "reading": reading,
+        },
+        SourceRow,
+    )
+
+
+def _signed(value: int) -> int:
+    """Fold an unsigned 64-bit device or inode number into SQLite's signed integers."""
+    return value - (1 << 64) if value >= 1 << 63 else value

@@ -1,0 +1,133 @@
+"""The SQLite driver: pysqlite3 where it has a wheel (a newer SQLite), else the standard library's.
+
+Every connection is opened here, and every driver error leaves this package as one of ours.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING
+from urllib.parse import quote
+
+from palace_daemon.errors import StoreBusyError, StoreDamagedError, StoreError
+
+if TYPE_CHECKING:
+    import sqlite3
+else:
+    try:
+        import pysqlite3 as sqlite3
+    except ImportError:
+        import sqlite3
+
+Connection = sqlite3.Connection
+DRIVER = f"{sqlite3.__name__} {sqlite3.sqlite_version}"
+"""Module and SQLite version, for ``doctor`` and test headers."""
+
+BUSY_TIMEOUT_MS = 10_000
+"""How long a connection waits for another process's lock; backup tools hold it for seconds."""
+
+DATABASE_NAME = "palace.db"
+_CACHE_KIB = 16_384
+_MAX_BOUND_VALUES = 500
+"""Values bound in one statement; SQLite's own limit is 32,766, older builds stop at 999."""
+
+
+def database_path(data_dir: Path) -> Path:
+    """Return the database file of a data directory."""
+    return data_dir / DATABASE_NAME
+
+
+@contextmanager
+def mapped_errors(path: Path | str) -> Iterator[None]:
+    """Turn driver errors into the tree of :mod:`palace_daemon.errors`, naming the file.
+
+    Raises:
+        StoreBusyError: The lock was held for longer than the busy timeout.
+        StoreDamagedError: The file is no database, or a page is corrupt.
+        StoreError: Anything else, a full or read-only disk among it.
+    """
+    try:
+        yield
+    except sqlite3.Error as exc:
+        text = str(exc)
+        lower = text.lower()
+        if "not a database" in lower or "malformed" in lower or "corrupt" in lower:
+            hint = "run `palace-daemon doctor`; move the file away to start anew from the transcripts"
+            raise StoreDamagedError(f"{path} is damaged: {text}", hint=hint) from exc
+        if "locked" in lower or "busy" in lower:
+            raise StoreBusyError(f"{path} is locked by another process", hint="try again") from exc
+        if "full" in lower:
+            raise StoreError(
+                f"no space left for {path}", hint="free disk space; nothing stored so far is lost"
+            ) from exc
+        raise StoreError(f"{path}: {text}") from exc
+
+
+def open_writer(path: Path) -> Connection:
+    """Open the one read-write connection, creating file and directory (0600 in 0700) if absent.
+
+    The connection is in autocommit mode: transactions are explicit.
+
+    Raises:
+        StoreError: The file cannot be opened; see :func:`mapped_errors`.
+    """
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+        if not path.exists():
+            os.close(os.open(path, os.O_CREAT | os.O_RDWR, 0o600))
+    except OSError as exc:
+        raise StoreError(f"cannot create {path}: {exc.strerror}") from exc
+    with mapped_errors(path):
+        connection = sqlite3.connect(_uri(path, "rw"), uri=True, isolation_level=None, check_same_thread=False)
+        try:
+            _set_pragmas(connection)
+            connection.execute("PRAGMA journal_mode=WAL")
+            # NORMAL: a power cut can lose the last commits, never consistency; lost lines are mined again.
+            connection.execute("PRAGMA synchronous=NORMAL")
+            connection.execute("PRAGMA wal_autocheckpoint=2000")
+        except sqlite3.Error:
+            connection.close()
+            raise
+    return connection
+
+
+def open_reader(path: Path) -> Connection:
+    """Open a read-only connection.
+
+    Raises:
+        StoreError: The file does not exist or cannot be opened.
+    """
+    if not path.is_file():
+        raise StoreError(f"there is no store at {path}", hint="run `palace-daemon mine` or `palace-daemon serve` first")
+    with mapped_errors(path):
+        connection = sqlite3.connect(_uri(path, "ro"), uri=True, isolation_level=None, check_same_thread=False)
+        try:
+            _set_pragmas(connection)
+            connection.execute("PRAGMA query_only=ON")
+        except sqlite3.Error:
+            connection.close()
+            raise
+    return connection
+
+
+def batches(
+    values: list[int] | list[str] | list[bytes], size: int = _MAX_BOUND_VALUES
+) -> Iterator[list[int | str | bytes]]:
+    """Cut ``values`` into lists short enough to bind."""
+    for start in range(0, len(values), size):
+        yield list(values[start : start + size])
+
+
+def _set_pragmas(connection: Connection) -> None:
+    connection.execute(f"PRAGMA busy_timeout={BUSY_TIMEOUT_MS}")
+    connection.execute("PRAGMA foreign_keys=ON")
+    connection.execute("PRAGMA temp_store=MEMORY")
+    connection.execute(f"PRAGMA cache_size=-{_CACHE_KIB}")
+
+
+def _uri(path: Path, mode: str) -> str:
+    # Quoting keeps ?, # and % in paths from being read as URI syntax.
+    return f"file:{quote(str(path))}?mode={mode}"

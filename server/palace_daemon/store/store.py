@@ -1,0 +1,191 @@
+"""The store as the service sees it: one object that owns writer, readers and mirror.
+
+Every method may be called from any thread. Writes are atomic: a batch of exchanges, its words and the cursor of its
+source land together or not at all.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TypeVar
+
+from msgspec import Struct
+
+from palace_daemon.core.ports import Float32, TokenCounter
+from palace_daemon.errors import StoreBusyError
+from palace_daemon.model import Cursor, CutMode, ParseResult
+from palace_daemon.store import migrations, sources, sqlite, vectors
+from palace_daemon.store.drawers import INDEX_VERSION, DrawerStore
+from palace_daemon.store.exchanges import ExchangeStore, SaveReport
+from palace_daemon.store.mirror import Mirror, Snapshot
+from palace_daemon.store.reader import Readers
+from palace_daemon.store.writer import Writer
+
+T = TypeVar("T")
+_SNAPSHOT_TRIES = 8
+
+
+class SourceBatch(Struct, frozen=True, kw_only=True):
+    """What one step of reading a source yields, stored as one transaction."""
+
+    source_id: int
+    reading: int
+    cursor: Cursor
+    parser_state: bytes | None
+    result: ParseResult
+    is_at_end: bool
+    """Whether this pass has now seen the whole file: what an older pass knew and this one did not see has vanished."""
+
+
+class Store:
+    """A data directory's database, open for writing."""
+
+    def __init__(
+        self,
+        path: Path,
+        *,
+        counter: TokenCounter,
+        max_chars: Mapping[CutMode, int],
+        min_user_turns: int,
+        project_of: Callable[[str], str],
+    ) -> None:
+        """Open or create the database at ``path``, migrate it, and rebuild the index if it is of another version.
+
+        Raises:
+            StoreError: See :mod:`palace_daemon.store.sqlite` and :mod:`palace_daemon.store.migrations`.
+        """
+        self.path = path
+        self._drawers = DrawerStore(counter, max_chars, min_user_turns)
+        self._exchanges = ExchangeStore(self._drawers, project_of)
+        self._writer = Writer(path)
+        self._readers = Readers(path)
+        self._mirror = Mirror()
+        try:
+            self._writer.run(self._prepare)
+        except BaseException:
+            self.close()
+            raise
+
+    def _prepare(self, connection: sqlite.Connection) -> None:
+        """Drop tombstones that no open mirror needs, and make the index current."""
+        connection.execute("DELETE FROM removed_drawers")
+        connection.execute("UPDATE state SET pruned_generation=generation")
+        (version,) = connection.execute("SELECT index_version FROM state").fetchone()
+        if version != INDEX_VERSION:
+            self._rebuild(connection)
+
+    def _rebuild(self, connection: sqlite.Connection) -> SaveReport:
+        report = SaveReport()
+        self._drawers.begin(connection)
+        self._drawers.rebuild(connection, report)
+        self._drawers.finish(connection)
+        return report
+
+    def rebuild_index(self) -> SaveReport:
+        """Cut and index everything anew from the stored exchanges, in one transaction."""
+        return self._writer.run(self._rebuild)
+
+    def save(self, batch: SourceBatch, mined_at: int) -> SaveReport:
+        """Store a batch; blocks until it is committed. ``mined_at`` (UTC epoch ms) is for ``status`` only."""
+
+        def work(connection: sqlite.Connection) -> SaveReport:
+            report = SaveReport()
+            self._drawers.begin(connection)
+            result = batch.result
+            self._exchanges.save(connection, batch.source_id, batch.reading, result.exchanges, result.sessions, report)
+            skipped = sources.save_progress(
+                connection,
+                batch.source_id,
+                batch.cursor,
+                batch.parser_state,
+                lines_read=result.lines_read,
+                lines_skipped=result.lines_skipped,
+            )
+            # A compaction that drops old lines retracts nothing; any other rewrite does.
+            if batch.is_at_end and not any("compact" in reason for reason in skipped):
+                self._exchanges.supersede_vanished(connection, batch.source_id, batch.reading, report)
+            for source_id in report.sources_to_reread:
+                sources.forget_cursor(connection, source_id)
+            self._drawers.finish(connection)
+            connection.execute("UPDATE state SET last_mined_at=?", (mined_at,))
+            return report
+
+        return self._writer.run(work)
+
+    def save_vectors(self, model_id: str, hashes: Sequence[bytes], matrix: Float32) -> int:
+        """Store float32 ``[n, dim]`` for ``hashes``; returns how many were stored."""
+        return self._writer.run(lambda connection: vectors.save(connection, model_id, hashes, matrix))
+
+    def use_model(self, model_id: str) -> bool:
+        """Make ``model_id`` the model whose vectors count; returns whether that changed anything."""
+        return self._writer.run(lambda connection: vectors.use_model(connection, model_id))
+
+    def write(self, work: Callable[[sqlite.Connection], T]) -> T:
+        """Run a small piece of work from :mod:`palace_daemon.store.sources` in a transaction of its own."""
+        return self._writer.run(work)
+
+    @contextmanager
+    def read(self) -> Iterator[sqlite.Connection]:
+        """Yield a read-only connection inside one transaction."""
+        with self._readers.snapshot() as connection:
+            yield connection
+
+    @contextmanager
+    def read_with_drawers(self) -> Iterator[tuple[sqlite.Connection, Snapshot]]:
+        """Yield a read-only connection and all drawers in memory, both of one and the same state."""
+        with read_with_drawers(self._readers, self._mirror) as pair:
+            yield pair
+
+    def close(self) -> None:
+        """Finish queued writes and close; idempotent."""
+        self._writer.close()
+        self._readers.close()
+
+
+class ReadOnlyStore:
+    """A data directory's database, open for questions only; another process may be writing."""
+
+    def __init__(self, path: Path) -> None:
+        """Open the existing database at ``path``.
+
+        Raises:
+            StoreError: There is none, or it cannot be read by this version.
+        """
+        self.path = path
+        self._readers = Readers(path)
+        self._mirror = Mirror()
+        with self._readers.snapshot() as connection:
+            migrations.check_version(connection)
+
+    @contextmanager
+    def read(self) -> Iterator[sqlite.Connection]:
+        """Yield a read-only connection inside one transaction."""
+        with self._readers.snapshot() as connection:
+            yield connection
+
+    @contextmanager
+    def read_with_drawers(self) -> Iterator[tuple[sqlite.Connection, Snapshot]]:
+        """Yield a read-only connection and all drawers in memory, both of one and the same state."""
+        with read_with_drawers(self._readers, self._mirror) as pair:
+            yield pair
+
+    def close(self) -> None:
+        """Close; idempotent."""
+        self._readers.close()
+
+
+@contextmanager
+def read_with_drawers(readers: Readers, mirror: Mirror) -> Iterator[tuple[sqlite.Connection, Snapshot]]:
+    """Pair a read transaction with the mirror's state of the same generation.
+
+    Another thread may bring the mirror past a transaction that has just begun; then a newer one is begun.
+    """
+    for _ in range(_SNAPSHOT_TRIES):
+        with readers.snapshot() as connection:
+            snapshot = mirror.at(connection)
+            if snapshot is not None:
+                yield connection, snapshot
+                return
+    raise StoreBusyError("the store changes faster than it can be read", hint="try again")

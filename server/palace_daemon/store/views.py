@@ -1,0 +1,312 @@
+"""Read-only questions to the store: exchanges, sessions, sources, counts. Each takes a connection in a transaction."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import msgspec
+
+from palace_daemon.core import chunking
+from palace_daemon.model import ExchangeView, Provenance, SessionView, SourceView, ToolUse
+from palace_daemon.store.spans import columns_of, span_of
+from palace_daemon.store.sqlite import Connection, batches
+
+_TITLE_CHARS = 80
+
+
+class DrawerText(NamedTuple):
+    """A drawer with what a hit shows of it."""
+
+    drawer_id: int
+    public_id: str
+    key: str
+    ordinal: int
+    text: str
+    session_id: str
+    session_title: str
+    project: str
+    agent: str
+    started_at: int | None
+    ended_at: int | None
+    path: str
+    line_start: int
+    line_end: int
+
+
+_FIRST_PROMPT = (
+    "coalesce(nullif(s.title,''), (SELECT substr(f.user_text,1,200) FROM exchanges f WHERE f.session_id=s.id"
+    " AND f.user_text<>'' ORDER BY f.started_at, f.ordinal LIMIT 1), '')"
+)
+
+
+def title_of(text: str) -> str:
+    """Return the first line of ``text``, at most 80 characters, for lists."""
+    line = next((line.strip() for line in text.splitlines() if line.strip()), "")
+    return line if len(line) <= _TITLE_CHARS else line[: _TITLE_CHARS - 1].rstrip() + "…"
+
+
+def public_drawer_id(public_id: str, ordinal: int) -> str:
+    """Return the id of a drawer: exchange id, a point, its number in the exchange."""
+    return f"{public_id}.{ordinal}"
+
+
+def drawer_texts(connection: Connection, drawer_ids: Sequence[int]) -> dict[int, DrawerText]:
+    """Return the drawers that exist among ``drawer_ids``."""
+    found: dict[int, DrawerText] = {}
+    for batch in batches(list(drawer_ids)):
+        marks = ",".join("?" * len(batch))
+        rows = connection.execute(
+            "SELECT d.id, e.public_id, e.key, e.user_text, e.reply_text, s.native_id,"
+            f" {_FIRST_PROMPT}, e.project, s.agent, e.started_at, e.ended_at, o.path, p.line_start, p.line_end,"
+            f" {columns_of('d')} FROM drawers d JOIN exchanges e ON e.id=d.exchange_id"
+            " JOIN sessions s ON s.id=e.session_id JOIN sources o ON o.id=e.owner_source_id"
+            " JOIN provenance p ON p.exchange_id=e.id AND p.source_id=e.owner_source_id"
+            f" WHERE d.id IN ({marks})",
+            batch,
+        )
+        for (
+            drawer_id,
+            public,
+            key,
+            user,
+            reply,
+            session,
+            title,
+            project,
+            agent,
+            start,
+            end,
+            path,
+            first,
+            last,
+            *span,
+        ) in rows:
+            cut = span_of(tuple(span))
+            text = chunking.render(user, reply, cut)
+            found[drawer_id] = DrawerText(
+                drawer_id, public, key, cut.ordinal, text, session, title_of(title), project, agent, start, end, path,
+                first, last,
+            )  # fmt: skip
+    return found
+
+
+def exchange_ids(connection: Connection, item_id: str) -> list[int]:
+    """Return the exchanges that ``item_id`` names: an exchange id, a drawer id, or its first eight digits or more."""
+    public = item_id.strip().split(".", 1)[0].lower()
+    exact = connection.execute("SELECT id FROM exchanges WHERE public_id=?", (public,)).fetchall()
+    if not exact and len(public) >= 8 and all(c in "0123456789abcdef" for c in public):
+        exact = connection.execute(
+            "SELECT id FROM exchanges WHERE public_id>=? AND public_id<? LIMIT 2", (public, public + "g")
+        ).fetchall()
+    return [row[0] for row in exact]
+
+
+_EXCHANGE = (
+    "SELECT e.id, e.public_id, s.native_id, " + _FIRST_PROMPT + ", s.agent, e.project, e.cwd, e.branch, e.model,"
+    " e.user_text, e.user_kind, e.reply_text, e.reply_final_start, e.started_at, e.ended_at, e.time_quality, e.status,"
+    " e.is_superseded, e.tools, e.flags FROM exchanges e JOIN sessions s ON s.id=e.session_id"
+)
+_ORDER = "coalesce(e.started_at, -9223372036854775808), e.ordinal, e.key"
+
+
+def exchange(connection: Connection, exchange_id: int) -> ExchangeView:
+    """Return one exchange whole, with its neighbours in the session."""
+    row = connection.execute(f"{_EXCHANGE} WHERE e.id=?", (exchange_id,)).fetchone()
+    ids = [
+        public
+        for (public,) in connection.execute(
+            "SELECT e.public_id FROM exchanges e WHERE e.session_id=(SELECT session_id FROM exchanges WHERE id=?)"
+            f" AND (e.is_superseded=0 OR e.id=?) ORDER BY {_ORDER}",
+            (exchange_id, exchange_id),
+        )
+    ]
+    at = ids.index(row[1])
+    view = _exchange_view(connection, row)
+    return msgspec.structs.replace(
+        view, previous_id=ids[at - 1] if at else "", next_id=ids[at + 1] if at + 1 < len(ids) else ""
+    )
+
+
+def timeline(connection: Connection, session_id: str) -> tuple[ExchangeView, ...]:
+    """Return a session's exchanges in order; ``session_id`` may be a beginning of eight or more characters."""
+    native = session_ids(connection, session_id)
+    if len(native) != 1:
+        return ()
+    rows = connection.execute(f"{_EXCHANGE} WHERE s.native_id=? ORDER BY {_ORDER}", (native[0],)).fetchall()
+    return tuple(_exchange_view(connection, row) for row in rows)
+
+
+def session_ids(connection: Connection, session_id: str) -> list[str]:
+    """Return the native ids that ``session_id`` (whole, or eight or more characters of it) names."""
+    exact = connection.execute("SELECT native_id FROM sessions WHERE native_id=?", (session_id,)).fetchall()
+    if not exact and len(session_id) >= 8:
+        exact = connection.execute(
+            "SELECT native_id FROM sessions WHERE substr(native_id,1,?)=? AND parent_native_id='' ORDER BY native_id",
+            (len(session_id), session_id),
+        ).fetchall()
+    return sorted({row[0] for row in exact})
+
+
+def _exchange_view(connection: Connection, row: tuple[Any, ...]) -> ExchangeView:
+    (exchange_id, public, session, title, agent, project, cwd, branch, model, user, kind, reply, final, start, end,
+     quality, status, superseded, tools, flags) = row  # fmt: skip
+    drawers = connection.execute("SELECT ordinal FROM drawers WHERE exchange_id=? ORDER BY ordinal", (exchange_id,))
+    return ExchangeView(
+        exchange_id=public,
+        session_id=session,
+        session_title=title_of(title),
+        agent=agent,
+        project=project,
+        cwd=cwd,
+        branch=branch,
+        model=model,
+        user_text=user,
+        user_kind=kind,
+        reply_text=reply,
+        reply_final_start=final,
+        started_at=start,
+        ended_at=end,
+        time_quality=quality,
+        status=status,
+        is_superseded=bool(superseded),
+        tools=msgspec.json.decode(tools, type=tuple[ToolUse, ...]),
+        flags=tuple(flag for flag in flags.split(",") if flag),
+        drawer_ids=tuple(public_drawer_id(public, ordinal) for (ordinal,) in drawers),
+        provenance=_provenance(connection, exchange_id),
+    )
+
+
+def _provenance(connection: Connection, exchange_id: int) -> tuple[Provenance, ...]:
+    rows = connection.execute(
+        "SELECT o.path, p.line_start, p.line_end, p.byte_start, p.byte_end, p.source_id=e.owner_source_id"
+        " FROM provenance p JOIN sources o ON o.id=p.source_id JOIN exchanges e ON e.id=p.exchange_id"
+        " WHERE p.exchange_id=? ORDER BY p.source_id<>e.owner_source_id, o.path",
+        (exchange_id,),
+    )
+    return tuple(
+        Provenance(path=path, line_start=first, line_end=last, byte_start=start, byte_end=end, is_owner=bool(owner))
+        for path, first, last, start, end, owner in rows
+    )
+
+
+def sessions(
+    connection: Connection, *, agent: str, project: str, since: int | None, limit: int, offset: int
+) -> tuple[SessionView, ...]:
+    """Return sessions that hold an exchange, newest first; ``project`` is a whole path or a last name."""
+    rows = connection.execute(
+        f"SELECT s.native_id, s.agent, s.project, {_FIRST_PROMPT}, s.parent_native_id, s.relation, min(e.started_at),"
+        " max(coalesce(e.ended_at, e.started_at)) AS latest, count(*), s.is_automated"
+        " FROM sessions s JOIN exchanges e ON e.session_id=s.id"
+        " WHERE (?='' OR s.agent=?) AND (?='' OR s.project=? OR substr(s.project, -length(?)-1)='/'||?)"
+        " GROUP BY s.id HAVING ? IS NULL OR latest>=? ORDER BY latest DESC, s.native_id LIMIT ? OFFSET ?",
+        (agent, agent, project, project, project, project, since, since, limit, offset),
+    )
+    return tuple(
+        SessionView(
+            session_id=native,
+            agent=name,
+            project=where,
+            title=title_of(title),
+            parent_session_id=parent,
+            relation=relation,
+            started_at=start,
+            ended_at=end,
+            exchanges=count,
+            is_automated=bool(automated),
+        )
+        for native, name, where, title, parent, relation, start, end, count, automated in rows
+    )
+
+
+def sources(connection: Connection, *, agent: str, state: str) -> tuple[SourceView, ...]:
+    """Return transcript files, those that failed first, then by path."""
+    rows = connection.execute(
+        "SELECT o.path, o.agent, o.state, o.size_bytes, o.read_bytes,"
+        " (SELECT count(*) FROM provenance p WHERE p.source_id=o.id), o.lines_skipped, o.error FROM sources o"
+        " WHERE (?='' OR o.agent=?) AND (?='' OR o.state=?) ORDER BY o.state<>'failed', o.path",
+        (agent, agent, state, state),
+    )
+    return tuple(
+        SourceView(
+            path=path,
+            agent=name,
+            state=what,
+            size_bytes=size,
+            read_bytes=read,
+            exchanges=count,
+            lines_skipped=msgspec.json.decode(skipped, type=dict[str, int]),
+            error=error,
+        )
+        for path, name, what, size, read, count, skipped, error in rows
+    )
+
+
+class Totals(NamedTuple):
+    """Counts for ``status``."""
+
+    sessions: int
+    exchanges: int
+    exchanges_superseded: int
+    drawers: int
+    vectors: int
+    vectors_pending: int
+    sources: dict[str, int]
+    lines_skipped: dict[str, int]
+    failures: dict[str, str]
+    last_mined_at: int | None
+
+
+def totals(connection: Connection) -> Totals:
+    """Count what the store holds; vectors are those of the active model."""
+    counts = connection.execute(
+        "SELECT (SELECT count(*) FROM sessions WHERE id IN (SELECT session_id FROM exchanges)),"
+        " (SELECT count(*) FROM exchanges), (SELECT count(*) FROM exchanges WHERE is_superseded),"
+        " (SELECT count(*) FROM drawers), (SELECT count(*) FROM vectors WHERE model=(SELECT model FROM state)),"
+        " (SELECT count(*) FROM pending_texts)"
+    ).fetchone()
+    skipped: Counter[str] = Counter()
+    for (stored,) in connection.execute("SELECT lines_skipped FROM sources WHERE lines_skipped<>'{}'"):
+        skipped.update(msgspec.json.decode(stored, type=dict[str, int]))
+    session_count, exchange_count, superseded, drawer_count, vector_count, pending = counts
+    return Totals(
+        sessions=session_count,
+        exchanges=exchange_count,
+        exchanges_superseded=superseded,
+        drawers=drawer_count,
+        vectors=vector_count,
+        vectors_pending=pending,
+        sources=dict(
+            connection.execute("SELECT state, count(*) FROM sources GROUP BY state ORDER BY state").fetchall()
+        ),
+        lines_skipped=dict(sorted(skipped.items())),
+        failures=dict(
+            connection.execute("SELECT path, error FROM sources WHERE state='failed' ORDER BY path").fetchall()
+        ),
+        last_mined_at=last_mined_at(connection),
+    )
+
+
+def session_rows(connection: Connection, session_id: str) -> list[int]:
+    """Return the row ids of the sessions that ``session_id`` names, their sub-agents included."""
+    rows: list[int] = []
+    for native in session_ids(connection, session_id):
+        rows += [
+            row[0]
+            for row in connection.execute(
+                "SELECT id FROM sessions WHERE native_id=? OR parent_native_id=?", (native, native)
+            )
+        ]
+    return rows
+
+
+def last_mined_at(connection: Connection) -> int | None:
+    """Return when the store last changed, UTC epoch ms."""
+    value = connection.execute("SELECT last_mined_at FROM state").fetchone()[0]
+    return None if value is None else int(value)
+
+
+def agents(connection: Connection) -> set[str]:
+    """Return the agents that have a session in the store."""
+    return {row[0] for row in connection.execute("SELECT DISTINCT agent FROM sessions")}

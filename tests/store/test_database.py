@@ -1,0 +1,218 @@
+from __future__ import annotations
+
+import multiprocessing
+import sqlite3
+import stat
+import threading
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from palace_daemon.errors import ClosedError, StoreDamagedError, StoreError, StoreTooNewError
+from palace_daemon.store import migrations, sqlite
+from palace_daemon.store.reader import Readers
+from palace_daemon.store.writer import Writer
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    return sqlite.database_path(tmp_path / "data")
+
+
+def test_new_database_is_private_and_in_wal_mode(path: Path) -> None:
+    writer = Writer(path)
+    try:
+        assert stat.S_IMODE(path.stat().st_mode) == 0o600
+        assert stat.S_IMODE(path.parent.stat().st_mode) == 0o700
+        assert writer.run(lambda c: c.execute("PRAGMA user_version").fetchone()) == (migrations.SCHEMA_VERSION,)
+        with Readers(path).snapshot() as connection:
+            assert connection.execute("PRAGMA journal_mode").fetchone() == ("wal",)
+    finally:
+        writer.close()
+
+
+@pytest.mark.parametrize("name", ["with space", "100%", "what?", "hash#tag", "ünï"])
+def test_paths_with_uri_characters_open(tmp_path: Path, name: str) -> None:
+    path = sqlite.database_path(tmp_path / name)
+    Writer(path).close()
+    assert path.is_file()
+    with Readers(path).snapshot() as connection:
+        assert connection.execute("SELECT count(*) FROM sources").fetchone() == (0,)
+
+
+def test_failed_work_is_rolled_back_and_the_thread_lives_on(path: Path) -> None:
+    writer = Writer(path)
+    try:
+
+        def fail(connection: Any) -> None:
+            connection.execute("UPDATE state SET model='half'")
+            raise ValueError("on purpose")
+
+        with pytest.raises(ValueError, match="on purpose"):
+            writer.run(fail)
+        assert writer.run(lambda c: c.execute("SELECT model FROM state").fetchone()) == ("",)
+    finally:
+        writer.close()
+
+
+def test_use_after_close_says_so(path: Path) -> None:
+    writer = Writer(path)
+    writer.close()
+    writer.close()
+    with pytest.raises(ClosedError):
+        writer.run(lambda c: None)
+    readers = Readers(path)
+    readers.close()
+    with pytest.raises(ClosedError), readers.snapshot():
+        pass
+
+
+def test_queued_work_is_finished_before_close(path: Path) -> None:
+    writer = Writer(path)
+    futures = [writer.submit(lambda c: c.execute("UPDATE state SET generation=generation+1")) for _ in range(30)]
+    writer.close()
+    assert all(future.done() and future.exception() is None for future in futures)
+    with Readers(path).snapshot() as connection:
+        assert connection.execute("SELECT generation FROM state").fetchone() == (30,)
+
+
+def test_a_reader_sees_one_state_while_the_writer_goes_on(path: Path) -> None:
+    writer = Writer(path)
+    try:
+        with Readers(path).snapshot() as connection:
+            writer.run(lambda c: c.execute("UPDATE state SET model='new'"))
+            assert connection.execute("SELECT model FROM state").fetchone() == ("",)
+    finally:
+        writer.close()
+
+
+def test_readers_cannot_write(path: Path) -> None:
+    Writer(path).close()
+    with pytest.raises(StoreError), Readers(path).snapshot() as connection:
+        connection.execute("UPDATE state SET model='x'")
+
+
+def hold_lock(path: str, seconds: float, is_held: Any) -> None:
+    connection = sqlite3.connect(path, isolation_level=None)
+    connection.execute("BEGIN IMMEDIATE")
+    is_held.set()
+    time.sleep(seconds)
+    connection.execute("COMMIT")
+    connection.close()
+
+
+def test_waits_for_another_process_that_holds_the_write_lock(path: Path) -> None:
+    writer = Writer(path)
+    context = multiprocessing.get_context("spawn")
+    is_held = context.Event()
+    other = context.Process(target=hold_lock, args=(str(path), 3.0, is_held))
+    other.start()
+    try:
+        assert is_held.wait(20)
+        writer.run(lambda c: c.execute("UPDATE state SET model='waited'"))
+        assert writer.run(lambda c: c.execute("SELECT model FROM state").fetchone()) == ("waited",)
+    finally:
+        other.join(20)
+        writer.close()
+
+
+def test_a_file_that_is_no_database_is_named_and_left_alone(path: Path) -> None:
+    path.parent.mkdir(parents=True)
+    path.write_bytes(b"These are my notes, not a database.\n" * 100)
+    before = path.read_bytes()
+    with pytest.raises(StoreDamagedError, match=r"palace\.db is damaged"):
+        Writer(path)
+    assert path.read_bytes() == before
+
+
+def test_a_corrupt_page_is_named_and_the_file_left_alone(path: Path) -> None:
+    writer = Writer(path)
+    writer.run(
+        lambda c: c.executemany(
+            "INSERT INTO sources(path, state) VALUES (?, 'ok')", [(f"/{n}" * 50,) for n in range(900)]
+        )
+    )
+    writer.close()
+    data = bytearray(path.read_bytes())
+    for page in range(8, len(data) // 4096):
+        data[page * 4096 : page * 4096 + 512] = b"\xff" * 512
+    path.write_bytes(data)
+    with pytest.raises(StoreDamagedError), Readers(path).snapshot() as connection:
+        connection.execute("SELECT count(*) FROM sources NOT INDEXED WHERE length(path) > 0").fetchone()
+    assert path.stat().st_size == len(data)
+
+
+def test_a_newer_store_is_refused_politely(path: Path) -> None:
+    writer = Writer(path)
+    writer.close()
+    connection = sqlite.open_writer(path)
+    connection.execute(f"PRAGMA user_version={migrations.SCHEMA_VERSION + 1}")
+    connection.close()
+    with pytest.raises(StoreTooNewError, match="upgrade palace-daemon"):
+        Writer(path)
+    with pytest.raises(StoreTooNewError), Readers(path).snapshot():
+        pass
+
+
+def test_the_real_schema_is_looked_at_not_only_its_number(path: Path) -> None:
+    Writer(path).close()
+    connection = sqlite.open_writer(path)
+    connection.execute("DROP TABLE postings")
+    connection.close()
+    with pytest.raises(StoreDamagedError, match="lacks postings"):
+        Writer(path)
+
+
+def test_a_missing_store_says_what_to_do(path: Path) -> None:
+    with pytest.raises(StoreError, match="palace-daemon mine"), Readers(path).snapshot():
+        pass
+
+
+def test_a_failing_migration_leaves_the_former_schema(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    Writer(path).close()
+
+    def m002_fails(connection: Any) -> None:
+        connection.execute("CREATE TABLE half(x)")
+        raise RuntimeError("power cut")
+
+    monkeypatch.setattr(migrations, "MIGRATIONS", (*migrations.MIGRATIONS, m002_fails))
+    monkeypatch.setattr(migrations, "SCHEMA_VERSION", migrations.SCHEMA_VERSION + 1)
+    with pytest.raises(RuntimeError, match="power cut"):
+        Writer(path)
+    connection = sqlite.open_writer(path)
+    try:
+        assert migrations.schema_version(connection) == 1
+        assert connection.execute("SELECT count(*) FROM sqlite_schema WHERE name='half'").fetchone() == (0,)
+    finally:
+        connection.close()
+
+
+def test_two_writers_that_open_at_once_migrate_once(path: Path) -> None:
+    writers: list[Writer] = []
+    threads = [threading.Thread(target=lambda: writers.append(Writer(path))) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(20)
+    assert len(writers) == 4
+    for writer in writers:
+        writer.close()
+
+
+def test_a_full_disk_is_named_and_leaves_no_half_batch(path: Path) -> None:
+    writer = Writer(path)
+    try:
+        pages = writer.submit(lambda c: c.execute("PRAGMA page_count").fetchone()[0]).result()
+        writer._connection.execute(f"PRAGMA max_page_count={pages + 5}")
+
+        def fill(connection: Any) -> None:
+            for number in range(100):
+                connection.execute("INSERT INTO sources(path, state) VALUES (?, 'ok')", (f"/{number}" + "x" * 4_000,))
+
+        with pytest.raises(StoreError, match="no space left"):
+            writer.run(fill)
+        assert writer.run(lambda c: c.execute("SELECT count(*) FROM sources").fetchone()) == (0,)
+    finally:
+        writer.close()

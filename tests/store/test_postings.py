@@ -1,0 +1,73 @@
+from __future__ import annotations
+
+import random
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from palace_daemon.store import postings, sqlite
+from palace_daemon.store.postings import BLOCK_BITS, PostingsEdit
+from palace_daemon.store.writer import Writer
+
+
+@pytest.fixture
+def writer(tmp_path: Path) -> Iterator[Writer]:
+    writer = Writer(sqlite.database_path(tmp_path))
+    yield writer
+    writer.close()
+
+
+def apply(writer: Writer, *changes: tuple[int, dict[str, int], dict[str, int]]) -> None:
+    edit = PostingsEdit()
+    for change in changes:
+        edit.replace(*change)
+    writer.run(edit.write)
+
+
+def read(writer: Writer, term: str) -> list[tuple[int, int]]:
+    ids, frequencies = writer.run(lambda c: postings.read(c, term))
+    return list(zip(ids.tolist(), frequencies.tolist(), strict=True))
+
+
+def test_terms_are_read_back_across_blocks(writer: Writer) -> None:
+    far = 3 << BLOCK_BITS
+    apply(writer, (1, {}, {"tide": 2, "moon": 1}), (far + 5, {}, {"tide": 7}))
+    apply(writer, (2, {}, {"tide": 1}))
+    assert read(writer, "tide") == [(1, 2), (2, 1), (far + 5, 7)]
+    assert read(writer, "moon") == [(1, 1)]
+    assert read(writer, "sun") == []
+
+
+def test_replacing_a_text_touches_only_what_changed(writer: Writer) -> None:
+    apply(writer, (1, {}, {"tide": 2, "moon": 1}), (2, {}, {"moon": 4}))
+    apply(writer, (1, {"tide": 2, "moon": 1}, {"tide": 3, "sun": 1}))
+    assert read(writer, "tide") == [(1, 3)]
+    assert read(writer, "moon") == [(2, 4)]
+    assert read(writer, "sun") == [(1, 1)]
+
+
+def test_removing_the_last_posting_removes_the_row(writer: Writer) -> None:
+    apply(writer, (1, {}, {"tide": 2}))
+    apply(writer, (1, {"tide": 2}, {}))
+    assert writer.run(lambda c: list(postings.all_terms(c))) == []
+
+
+def test_frequencies_above_the_width_are_capped(writer: Writer) -> None:
+    apply(writer, (1, {}, {"tide": 1_000_000}))
+    assert read(writer, "tide") == [(1, postings.FREQUENCY_MAX)]
+
+
+def test_any_history_equals_an_index_of_the_last_state(writer: Writer) -> None:
+    dice = random.Random(3)
+    state: dict[int, dict[str, int]] = {}
+    for _ in range(120):
+        changes = []
+        for drawer in dice.sample(range(9_000), 4):
+            new = dict(Counter(dice.choices("abcdefgh", k=dice.randrange(6))))
+            changes.append((drawer, state.get(drawer, {}), new))
+            state[drawer] = new
+        apply(writer, *changes)
+    for term in "abcdefgh":
+        assert read(writer, term) == sorted((d, counts[term]) for d, counts in state.items() if term in counts)

@@ -7,7 +7,7 @@ Nothing here knows SQLite, JSON-RPC or ONNX.
 
 from __future__ import annotations
 
-from typing import Literal, NewType
+from typing import Literal, NewType, dataclass_transform
 
 from msgspec import Struct, field
 
@@ -25,6 +25,7 @@ CutMode = Literal["exchange", "paragraph"]
 """``exchange``: drawers of about 2,000 characters. ``paragraph``: about 800, for sessions with few user turns."""
 
 
+@dataclass_transform(frozen_default=True, kw_only_default=True, field_specifiers=(field,))
 class Value(Struct, frozen=True, kw_only=True):
     """Base of the values below: immutable, keyword-only."""
 
@@ -122,6 +123,9 @@ class ParseResult(Value):
     lines_read: int = 0
     lines_skipped: dict[str, int] = field(default_factory=dict)
     problems: tuple[Problem, ...] = ()
+    superseded_keys: tuple[ExchangeKey, ...] = ()
+    """Exchanges of this source that a rewind or rollback undid. The recent ones also stand in ``exchanges``, with
+    ``is_superseded`` set; of older ones the parser holds no text any more, so that their key alone is told."""
 
 
 # ------------------------------------------------------------------------------------------------------ chunking
@@ -340,10 +344,14 @@ class MineReport(Value):
     lines_skipped: dict[str, int] = field(default_factory=dict)
     failures: dict[str, str] = field(default_factory=dict)
     """Path to reason."""
+    files_skipped: dict[str, str] = field(default_factory=dict)
+    """Path to reason, of files that are no transcripts."""
     seconds: float = 0.0
     """Until everything was searchable by words."""
     seconds_to_vectors: float = 0.0
-    """Until everything was searchable by meaning; 0 when the run did not wait for it."""
+    """Until everything was searchable by meaning; 0 when the run did not wait for it, or could not."""
+    vectors_reason: str = ""
+    """Why the run did not end with every drawer embedded; empty when it did, or did not wait."""
 
 
 class Progress(Value):

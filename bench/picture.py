@@ -1,0 +1,81 @@
+"""Draws what a command prints as an SVG terminal, for the README: ``python -m palace_daemon.bench.picture OUT``.
+
+The daemon runs over the packaged sample sessions under a temporary home, so the picture shows the real thing and
+nobody's transcripts.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import tempfile
+from html import escape
+from pathlib import Path
+
+import palace_daemon
+from palace_daemon import places
+
+QUESTION = "why did we move the job queue out of Redis?"
+COLUMNS = 96
+LINES_MAX = 26
+_ADVANCE_PX = 8.4
+_LINE_PX = 19
+_MARGIN_PX = 18
+
+
+def main() -> int:
+    """Mine the samples, ask one question, and write the picture to the path in the first argument."""
+    target = Path(sys.argv[1])
+    with tempfile.TemporaryDirectory(prefix="palace-picture-") as root:
+        samples = Path(palace_daemon.__file__).parent / "samples"
+        _palace(root, "mine", str(samples), "--wait")
+        answer = _palace(root, "recall", "--limit", "2", QUESTION)
+        _palace(root, "stop")
+    text = f"$ palace-daemon recall --limit 2 {QUESTION}\n{answer}".replace(str(samples), "~/.claude/projects")
+    target.write_text(svg(text.splitlines()[:LINES_MAX]), encoding="utf-8")
+    return 0
+
+
+def _palace(root: str, *arguments: str) -> str:
+    environment = {name: value for name, value in os.environ.items() if name in {"PATH", "LANG", "PYTHONPATH"}}
+    environment |= {
+        "HOME": root,
+        "XDG_RUNTIME_DIR": root,
+        "PALACE_HOME": f"{root}/data",
+        "PALACE_MODELS": str(places.models_dir()),
+        "COLUMNS": str(COLUMNS),
+        "NO_COLOR": "1",
+    }
+    done = subprocess.run(
+        [sys.executable, "-m", "palace_daemon", *arguments], env=environment, check=True, capture_output=True, text=True
+    )
+    return done.stdout
+
+
+def svg(lines: list[str]) -> str:
+    """Return an SVG of a dark terminal that shows ``lines``; the command and the hits' headings stand out."""
+    width = round(2 * _MARGIN_PX + COLUMNS * _ADVANCE_PX)
+    height = 2 * _MARGIN_PX + _LINE_PX * len(lines)
+    rows = []
+    for number, line in enumerate(lines):
+        y = _MARGIN_PX + _LINE_PX * (number + 0.75)
+        rows.append(f'<text x="{_MARGIN_PX}" y="{y:.0f}" fill="{_colour(line)}" xml:space="preserve">{escape(line)}</text>')
+    body = "\n".join(rows)
+    return (
+        f'<svg xmlns="http://www.w3.org/2000/svg" width="{width}" height="{height}" viewBox="0 0 {width} {height}">\n'
+        f'<rect width="100%" height="100%" rx="8" fill="#14181d"/>\n'
+        f'<g font-family="ui-monospace, DejaVu Sans Mono, Menlo, Consolas, monospace" font-size="14">\n{body}\n</g>\n</svg>\n'
+    )
+
+
+def _colour(line: str) -> str:
+    if line.startswith("$"):
+        return "#7ee0a8"
+    if line[:1].isdigit() or line.lstrip()[:1].isdigit():
+        return "#f2c66d"
+    return "#d5dbe3"
+
+
+if __name__ == "__main__":
+    sys.exit(main())

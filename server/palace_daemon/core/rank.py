@@ -1,0 +1,141 @@
+"""Ranking: exact scores for every drawer in scope, then one deterministic order.
+
+The score of a drawer is the sum of its signals' contributions. A signal is a pure function over arrays ``[n]`` by row,
+with a documented weight; to add one, write the function, give it a weight in :class:`Weights` and add it in
+:func:`score`. Nothing here reads a clock: the caller's ``now`` is an argument where a signal needs it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+from msgspec import Struct
+from numpy.typing import NDArray
+
+BM25_K1 = 1.5
+"""Saturation of term frequency: the value of Robertson and Zaragoza (2009) that the project's design fixes."""
+BM25_B = 0.75
+"""Length normalisation, from the same place."""
+
+Float64 = NDArray[np.float64]
+Rows = NDArray[np.int64]
+
+
+class Weights(Struct, frozen=True, kw_only=True):
+    """What each signal contributes at most. The two are the design's starting point, not yet tuned on any data."""
+
+    cosine: float = 0.65
+    bm25: float = 0.35
+
+
+WEIGHTS = Weights()
+
+
+class TermPostings(Struct, frozen=True, kw_only=True):
+    """Where one query term stands: rows int64 ``[m]`` of live drawers and its frequencies uint16 ``[m]`` there."""
+
+    term: str
+    rows: Rows
+    frequencies: NDArray[np.uint16]
+
+
+class Scored(Struct, frozen=True, kw_only=True):
+    """Scores of all drawers, arrays ``[n]`` by row; rows out of scope hold ``-inf`` in ``total``."""
+
+    total: Float64
+    parts: dict[str, Float64]
+
+
+def bm25(postings: Sequence[TermPostings], lengths: Float64, is_live: NDArray[np.bool_]) -> Float64:
+    """Return exact BM25 scores float64 ``[n]``; zero where no term stands.
+
+    Args:
+        postings: One entry for each distinct query term.
+        lengths: Number of terms of each drawer.
+        is_live: Which rows are part of the collection; the others count neither for document frequency nor length.
+
+    The document frequency weight is Lucene's ``log(1 + (N - df + 0.5) / (df + 0.5))``, which is never negative. Terms
+    are added in the order given, so that sums are equal to the bit in every run.
+    """
+    scores = np.zeros(len(lengths), np.float64)
+    count = int(np.count_nonzero(is_live))
+    if not count:
+        return scores
+    mean_length = max(float(lengths[is_live].sum()) / count, 1.0)
+    for posting in postings:
+        matches = len(posting.rows)
+        if not matches:
+            continue
+        weight = np.log1p((count - matches + 0.5) / (matches + 0.5))
+        frequency = posting.frequencies.astype(np.float64)
+        norm = BM25_K1 * (1.0 - BM25_B + BM25_B * lengths[posting.rows] / mean_length)
+        scores[posting.rows] += weight * frequency * (BM25_K1 + 1.0) / (frequency + norm)
+    return scores
+
+
+def over_maximum(scores: Float64, in_scope: NDArray[np.bool_]) -> Float64:
+    """Divide by the largest score in scope, so that BM25 becomes comparable to a cosine; zeros stay zeros."""
+    largest = float(scores[in_scope].max(initial=0.0))
+    return scores / largest if largest > 0.0 else scores
+
+
+def with_imputed(cosines: Float64, has_vector: NDArray[np.bool_], matched: NDArray[np.bool_]) -> Float64:
+    """Fill in for drawers whose vector is still to come: the median cosine of those that match by words.
+
+    Without it a line written a second ago would lose to every older one that has a vector, however well it matches.
+    """
+    known = cosines[has_vector & matched]
+    typical = round(float(np.median(known)), 6) if len(known) else 0.0
+    return np.where(has_vector, cosines, typical)
+
+
+def score(
+    *,
+    cosines: Float64 | None,
+    has_vector: NDArray[np.bool_],
+    bm25_scores: Float64,
+    in_scope: NDArray[np.bool_],
+    weights: Weights = WEIGHTS,
+) -> Scored:
+    """Return the total of all signals for every drawer.
+
+    Args:
+        cosines: Cosine to the query ``[n]``, or None when vectors take no part.
+        has_vector: Rows whose cosine is known.
+        bm25_scores: From :func:`bm25`.
+        in_scope: Rows that the filters let through.
+        weights: Of the signals.
+    """
+    words = over_maximum(bm25_scores, in_scope)
+    parts = {"bm25": weights.bm25 * words}
+    if cosines is not None:
+        parts["cosine"] = weights.cosine * with_imputed(cosines, has_vector, (bm25_scores > 0.0) & in_scope)
+    total = np.zeros(len(words), np.float64)
+    for name in sorted(parts):
+        total = total + parts[name]
+    return Scored(total=np.where(in_scope, total, -np.inf), parts=parts)
+
+
+def candidates(total: Float64, limit: int) -> Rows:
+    """Return the rows of the ``limit`` best totals, and of all that tie with the last of them, best first."""
+    eligible = np.flatnonzero(np.isfinite(total))
+    if len(eligible) > limit:
+        cut = np.partition(total[eligible], len(eligible) - limit)[len(eligible) - limit]
+        eligible = eligible[total[eligible] >= cut]
+    return eligible[np.argsort(-total[eligible], kind="stable")]
+
+
+def exact_cosines(vectors: NDArray[np.float32], query: NDArray[np.float32]) -> Float64:
+    """Return float64 ``[k]``, rounded to 1e-9: the same to the bit wherever a row stands in the matrix.
+
+    A matrix product may add in another order for the last rows of a block, so the few drawers that can be shown are
+    scored again by this sum.
+    """
+    products = vectors.astype(np.float64) * query.astype(np.float64)
+    return np.round(products.sum(axis=1), 9)
+
+
+def order(totals: Float64, started_at: Rows, keys: Sequence[str]) -> list[int]:
+    """Return positions best first: by total, then newer first, then by key."""
+    return sorted(range(len(totals)), key=lambda at: (-float(totals[at]), -int(started_at[at]), keys[at]))

@@ -1,0 +1,352 @@
+"""The running Palace: the real :class:`~palace_daemon.service.api.Palace`."""
+
+from __future__ import annotations
+
+import logging
+import os
+import threading
+import time
+from collections.abc import Callable, Iterable, Sequence
+
+import msgspec
+from msgspec import Struct
+
+import palace_daemon
+from palace_daemon.config import Config
+from palace_daemon.core.ports import Notifier, StopSignal
+from palace_daemon.core.transcripts import registry
+from palace_daemon.errors import CancelledError, ClosedError, PalaceError
+from palace_daemon.model import (
+    ExchangeView,
+    MineReport,
+    ModelView,
+    Progress,
+    RecallAnswer,
+    RecallQuery,
+    SessionView,
+    SourceView,
+    Status,
+)
+from palace_daemon.service import library, processes
+from palace_daemon.service.api import MineListener, ProgressListener
+from palace_daemon.service.embedding import EmbeddingLoop, ModelHost
+from palace_daemon.service.mining import Outcome, SourceMiner
+from palace_daemon.service.queue import Job, MiningQueue
+from palace_daemon.service.recall import Recall
+from palace_daemon.service.watching import Watching, find_sources, mtime_ns
+from palace_daemon.store import sources, vectors, views
+from palace_daemon.store.store import Store
+
+logger = logging.getLogger(__name__)
+
+_TAKE_WAIT_S = 1.0
+_WAIT_STEP_S = 0.1
+_STORE_RETRY_S = 5.0
+
+
+class Parts(Struct, frozen=True, kw_only=True):
+    """What :func:`palace_daemon.service.build.build` puts together."""
+
+    config: Config
+    store: Store
+    models: ModelHost
+    notifier: Notifier
+    clock: Callable[[], int]
+    list_models: Callable[[], tuple[ModelView, ...]]
+
+
+class LivePalace:
+    """Mines, embeds and answers. Thread-safe; see :class:`~palace_daemon.service.api.Palace` for the methods."""
+
+    def __init__(self, parts: Parts) -> None:
+        """Wire the parts together; no thread of ours runs before :meth:`start` or :meth:`mine`."""
+        self._config = parts.config
+        self._store = parts.store
+        self._models = parts.models
+        self._clock = parts.clock
+        self._list_models = parts.list_models
+        self._queue = MiningQueue()
+        self._miner = SourceMiner(parts.store, parts.clock)
+        self._embedding = EmbeddingLoop(parts.store, parts.models, self._on_embedded)
+        self._watching = Watching(parts.config.watch, self._queue, parts.notifier, self._known_paths)
+        self._recall = Recall(parts.store, parts.models.state, self._queue.pending, registry.agents())
+        self._listeners: list[MineListener] = []
+        self._lock = threading.Lock()
+        self._stop = threading.Event()
+        self._is_working = False
+        self._thread = threading.Thread(target=self._mine_queue, name="palace-mining", daemon=True)
+        self._started_at = parts.clock()
+        self._began = time.monotonic()
+        self._last_error = ""
+
+    # -- life
+
+    def start(self) -> None:
+        """Begin to watch, mine and embed in the background."""
+        self._work()
+        self._watching.start()
+
+    def close(self) -> None:
+        """Stop all work and close the store; idempotent."""
+        with self._lock:
+            if self._stop.is_set():
+                return
+            self._stop.set()
+        self._queue.close()
+        self._watching.close()
+        if self._thread.is_alive():
+            self._thread.join(5.0)
+        self._embedding.close()
+        self._models.close()
+        self._store.close()
+
+    def _work(self) -> None:
+        """Start the threads that mine and embed, once."""
+        with self._lock:
+            if self._stop.is_set():
+                raise ClosedError("Palace is closed")
+            if self._is_working:
+                return
+            self._is_working = True
+        self._store.use_model(self._models.model_id)
+        self._models.start()
+        self._thread.start()
+        self._embedding.start()
+
+    # -- answers
+
+    def recall(self, query: RecallQuery, stop: StopSignal | None = None) -> RecallAnswer:
+        """Answer a question."""
+        return self._recall.search(query, stop)
+
+    def get(self, item_id: str) -> ExchangeView:
+        """Return one exchange."""
+        return library.get(self._store, item_id)
+
+    def sessions(
+        self, *, agent: str = "", project: str = "", since: int | None = None, limit: int = 50, offset: int = 0
+    ) -> tuple[SessionView, ...]:
+        """Return sessions, newest first."""
+        with self._store.read() as connection:
+            return views.sessions(connection, agent=agent, project=project, since=since, limit=limit, offset=offset)
+
+    def timeline(self, session_id: str) -> tuple[ExchangeView, ...]:
+        """Return one session's exchanges."""
+        return library.timeline(self._store, session_id)
+
+    def sources(self, *, agent: str = "", state: str = "") -> tuple[SourceView, ...]:
+        """Return transcript files."""
+        with self._store.read() as connection:
+            return views.sources(connection, agent=agent, state=state)
+
+    def models(self) -> tuple[ModelView, ...]:
+        """Return the known models."""
+        return self._list_models()
+
+    def status(self) -> Status:
+        """Return what is held and done."""
+        with self._store.read() as connection:
+            totals = views.totals(connection)
+        path = self._store.path
+        return Status(
+            version=palace_daemon.__version__,
+            pid=os.getpid(),
+            data_dir=str(path.parent),
+            uptime_s=round(time.monotonic() - self._began, 3),
+            started_at=self._started_at,
+            sessions=totals.sessions,
+            exchanges=totals.exchanges,
+            exchanges_superseded=totals.exchanges_superseded,
+            drawers=totals.drawers,
+            vectors=totals.vectors,
+            vectors_pending=totals.vectors_pending,
+            sources=totals.sources,
+            sources_pending=self._queue.pending(),
+            lines_skipped=totals.lines_skipped,
+            failures={**totals.failures, **self._watching.problems},
+            watched=self._watching.dirs(),
+            notifier=self._watching.notifier_name,
+            model=self._models.model_id,
+            model_state=self._models.describe(),
+            database_bytes=processes.size_with_wal(path),
+            rss_bytes=processes.rss_bytes(),
+            last_error=self._last_error or self._embedding.error,
+            is_paused=self._queue.is_paused,
+            last_mined_at=totals.last_mined_at,
+        )
+
+    def subscribe(self, on_mined: MineListener) -> Callable[[], None]:
+        """Call ``on_mined`` after each change."""
+        with self._lock:
+            self._listeners.append(on_mined)
+
+        def end() -> None:
+            with self._lock:
+                if on_mined in self._listeners:
+                    self._listeners.remove(on_mined)
+
+        return end
+
+    # -- mining on request
+
+    def mine(
+        self,
+        paths: Sequence[str] = (),
+        *,
+        wait: bool = False,
+        newest: int | None = None,
+        on_progress: ProgressListener | None = None,
+        stop: StopSignal | None = None,
+    ) -> MineReport:
+        """Mine ``paths``, or everything that is watched."""
+        began = time.monotonic()
+        embedded_before = self._embedding.embedded
+        roots = list(paths) or [item.path for item in self._watching.dirs() if item.exists]
+        problems: dict[str, str] = {}
+
+        def note(path: str, error: OSError) -> None:
+            problems[path] = error.strerror or type(error).__name__
+
+        found = _newest_first(pair for root in roots for pair in find_sources(root, note))
+        self._work()
+        job = Job(
+            (path for path, _ in found[:newest]), take_tail=wait, named=(os.path.realpath(path) for path in paths)
+        )
+        if wait:
+            self._queue.put_job(job)
+        for path, mtime in found:
+            self._queue.put(path, mtime)
+        if not wait:
+            return MineReport(files=len(found), failures=problems)
+        self._await_job(job, on_progress, stop)
+        seconds = time.monotonic() - began
+        reason = self._await_vectors(on_progress, stop, is_bounded=newest is not None)
+        report = job.report()
+        return msgspec.structs.replace(
+            report,
+            failures={**problems, **report.failures},
+            vectors_added=self._embedding.embedded - embedded_before,
+            seconds=round(seconds, 3),
+            seconds_to_vectors=0.0 if reason else round(time.monotonic() - began, 3),
+            vectors_reason=reason,
+        )
+
+    def _await_job(self, job: Job, on_progress: ProgressListener | None, stop: StopSignal | None) -> None:
+        eta = _Eta()
+        while not job.wait(_WAIT_STEP_S):
+            self._check(stop)
+            _tell(on_progress, eta, Progress(stage="mine", done=job.done, total=job.total, unit="files"))
+        _tell(on_progress, eta, Progress(stage="mine", done=job.total, total=job.total, unit="files"))
+
+    def _await_vectors(self, on_progress: ProgressListener | None, stop: StopSignal | None, *, is_bounded: bool) -> str:
+        """Wait until all texts have vectors; returns why they have not, or an empty string.
+
+        Newest texts go first, so a bounded wait ends when as many were embedded as were queued at its beginning.
+        """
+        before = self._embedding.embedded
+        first = self._vectors_pending()
+        eta = _Eta()
+        self._embedding.wake()
+        while pending := self._vectors_pending():
+            self._check(stop)
+            done = self._embedding.embedded - before
+            if is_bounded and done >= first:
+                break
+            if self._models.has_failed or self._embedding.error:
+                return self._models.state().reason or self._embedding.error
+            _tell(on_progress, eta, Progress(stage="embed", done=done, total=done + pending, unit="texts"))
+            time.sleep(_WAIT_STEP_S)
+        done = self._embedding.embedded - before
+        _tell(on_progress, eta, Progress(stage="embed", done=done, total=done, unit="texts"))
+        return ""
+
+    def _vectors_pending(self) -> int:
+        with self._store.read() as connection:
+            return vectors.pending_count(connection)
+
+    def _check(self, stop: StopSignal | None) -> None:
+        if stop is not None and stop.is_set():
+            raise CancelledError("the request was cancelled; the work goes on in the background")
+        if self._stop.is_set():
+            raise ClosedError("Palace is closing")
+
+    # -- the mining thread
+
+    def _mine_queue(self) -> None:
+        while not self._stop.is_set():
+            taken = self._queue.take(_TAKE_WAIT_S)
+            if taken is None:
+                continue
+            path, take_tail = taken
+            try:
+                outcome = self._miner.mine(path, take_tail=take_tail, stop=self._stop)
+            except (CancelledError, ClosedError):
+                self._queue.done(path, MineReport(), is_last=False)
+                return
+            except Exception as exc:  # noqa: BLE001 - one bad file or a full disk must not end the thread
+                outcome = self._after_fault(path, exc)
+            self._finish(path, outcome)
+
+    def _after_fault(self, path: str, exc: Exception) -> Outcome:
+        reason = str(exc) if isinstance(exc, PalaceError) else f"internal error: {type(exc).__name__}"
+        self._last_error = f"{path}: {reason}"
+        logger.error("mining %s failed", path, exc_info=exc)
+        if isinstance(exc, PalaceError):
+            self._stop.wait(_STORE_RETRY_S)  # the store is full or locked: give it time
+        return Outcome(report=MineReport(files=1, files_failed=1), error=reason)
+
+    def _finish(self, path: str, outcome: Outcome) -> None:
+        report = outcome.report
+        if outcome.is_unknown:
+            report = msgspec.structs.replace(report, files_skipped={path: outcome.error})
+        elif outcome.error:
+            report = msgspec.structs.replace(report, failures={path: outcome.error})
+        if outcome.has_tail:
+            self._watching.note_tail(path, mtime_ns(path))
+        else:
+            self._watching.drop_tail(path)
+        if outcome.has_more:
+            self._queue.put(path, mtime_ns(path))
+        for other in outcome.reread:
+            self._queue.put(other, mtime_ns(other))
+        self._queue.done(path, report, is_last=not outcome.has_more)
+        if report.exchanges_added or report.exchanges_replaced or report.exchanges_superseded:
+            self._embedding.wake()
+            self._notify(report)
+
+    def _notify(self, report: MineReport) -> None:
+        with self._lock:
+            listeners = list(self._listeners)
+        for listener in listeners:
+            try:
+                listener(report)
+            except Exception:
+                logger.exception("a listener failed")
+
+    def _on_embedded(self, count: int) -> None:
+        self._notify(MineReport(vectors_added=count))
+
+    def _known_paths(self) -> list[str]:
+        with self._store.read() as connection:
+            return sources.known_paths(connection)
+
+
+class _Eta:
+    """Estimates what is left from the pace so far."""
+
+    def __init__(self) -> None:
+        self._began = time.monotonic()
+
+    def of(self, done: int, total: int) -> float | None:
+        passed = time.monotonic() - self._began
+        return round(passed * (total - done) / done, 1) if done else None
+
+
+def _tell(on_progress: ProgressListener | None, eta: _Eta, progress: Progress) -> None:
+    if on_progress is not None:
+        on_progress(msgspec.structs.replace(progress, eta_s=eta.of(progress.done, progress.total)))
+
+
+def _newest_first(found: Iterable[tuple[str, int]]) -> list[tuple[str, int]]:
+    """Return each path once, newest first."""
+    return sorted(dict(found).items(), key=lambda pair: (-pair[1], pair[0]))

@@ -1,0 +1,181 @@
+"""Which source is read next: newest first, each once, with the jobs that wait for it."""
+
+from __future__ import annotations
+
+import heapq
+import threading
+from collections import Counter
+from collections.abc import Iterable
+
+import msgspec
+
+from palace_daemon.model import MineReport
+
+
+class Job:
+    """One request to mine, as a set of sources to get through. Thread-safe."""
+
+    def __init__(self, paths: Iterable[str], *, take_tail: bool, named: Iterable[str] = ()) -> None:
+        """Wait for ``paths``; ``take_tail`` lets a whole last line without line end be taken.
+
+        ``named`` are the files that were asked for one by one: there an unknown format is a failure.
+        """
+        self.take_tail = take_tail
+        self._named = frozenset(named)
+        self._left = set(paths)
+        self._total = len(self._left)
+        self._lock = threading.Lock()
+        self._finished = threading.Event()
+        self._report = MineReport()
+        if not self._left:
+            self._finished.set()
+
+    @property
+    def total(self) -> int:
+        """How many sources the job has."""
+        return self._total
+
+    @property
+    def done(self) -> int:
+        """How many of them are read."""
+        with self._lock:
+            return self._total - len(self._left)
+
+    def waits_for(self, path: str) -> bool:
+        """Return whether ``path`` is still to be read."""
+        with self._lock:
+            return path in self._left
+
+    def add(self, path: str, report: MineReport, *, is_last: bool) -> None:
+        """Add what reading a part of ``path`` brought; ``is_last`` ticks it off."""
+        with self._lock:
+            if path not in self._left:
+                return
+            if path in self._named and report.files_skipped:
+                report = msgspec.structs.replace(
+                    report, files_skipped={}, failures=report.files_skipped, files_failed=1
+                )
+            self._report = added(self._report, report, is_new_file=is_last)
+            if is_last:
+                self._left.discard(path)
+                if not self._left:
+                    self._finished.set()
+
+    def wait(self, timeout_s: float) -> bool:
+        """Wait until every source is read; returns whether it is."""
+        return self._finished.wait(timeout_s)
+
+    def report(self) -> MineReport:
+        """Return the sum so far."""
+        with self._lock:
+            return self._report
+
+
+class MiningQueue:
+    """Sources to read, newest first. Thread-safe; made for one taker."""
+
+    def __init__(self) -> None:
+        """Begin empty."""
+        self._heap: list[tuple[int, str]] = []
+        self._queued: dict[str, int] = {}
+        self._again: dict[str, int] = {}
+        self._tails: set[str] = set()
+        self._current: str | None = None
+        self._jobs: list[Job] = []
+        self._is_closed = False
+        self._is_paused = False
+        self._changed = threading.Condition()
+
+    def put(self, path: str, mtime_ns: int, *, take_tail: bool = False) -> None:
+        """Queue a source; one that is being read now is read once more afterwards."""
+        with self._changed:
+            if take_tail:
+                self._tails.add(path)
+            if path == self._current:
+                self._again[path] = mtime_ns
+                return
+            if self._queued.get(path, -1) < mtime_ns:
+                self._queued[path] = mtime_ns
+                heapq.heappush(self._heap, (-mtime_ns, path))
+            self._changed.notify()
+
+    def put_job(self, job: Job) -> None:
+        """Register a job; its sources must be queued afterwards."""
+        with self._changed:
+            self._jobs = [known for known in self._jobs if not known.wait(0)] + [job]
+
+    def take(self, timeout_s: float) -> tuple[str, bool] | None:
+        """Return the newest source and whether its tail may be taken; None after ``timeout_s`` or :meth:`close`."""
+        with self._changed:
+            self._changed.wait_for(lambda: self._is_closed or (self._queued and not self._is_paused), timeout_s)
+            if self._is_closed or self._is_paused:
+                return None
+            while self._heap:
+                negative_mtime, path = heapq.heappop(self._heap)
+                if self._queued.get(path) == -negative_mtime:
+                    del self._queued[path]
+                    self._current = path
+                    is_wanted = path in self._tails or any(job.take_tail and job.waits_for(path) for job in self._jobs)
+                    self._tails.discard(path)
+                    return path, is_wanted
+            return None
+
+    def done(self, path: str, report: MineReport, *, is_last: bool) -> None:
+        """Give back a source that was taken; without ``is_last`` the caller queues its rest itself."""
+        with self._changed:
+            self._current = None
+            again = self._again.pop(path, None)
+            jobs = list(self._jobs)
+        for job in jobs:
+            job.add(path, report, is_last=is_last)
+        if again is not None:
+            self.put(path, again)
+
+    def pending(self) -> int:
+        """Return how many sources wait or are being read."""
+        with self._changed:
+            return len(self._queued) + (self._current is not None)
+
+    def pause(self, *, is_paused: bool) -> None:
+        """Hold or release the taker; the source being read is finished."""
+        with self._changed:
+            self._is_paused = is_paused
+            self._changed.notify_all()
+
+    @property
+    def is_paused(self) -> bool:
+        """Whether the taker is held."""
+        return self._is_paused
+
+    def close(self) -> None:
+        """Wake the taker for good."""
+        with self._changed:
+            self._is_closed = True
+            self._changed.notify_all()
+
+
+def added(total: MineReport, part: MineReport, *, is_new_file: bool) -> MineReport:
+    """Return the sum of two reports; parts of one source count as one file, when ``is_new_file``."""
+    counts = {
+        name: getattr(total, name) + getattr(part, name)
+        for name in (
+            "sessions",
+            "exchanges_added",
+            "exchanges_replaced",
+            "exchanges_superseded",
+            "drawers_added",
+            "drawers_removed",
+            "vectors_added",
+            "lines_read",
+            "files_failed",
+        )
+    }
+    return MineReport(
+        files=total.files + (part.files if is_new_file else 0),
+        lines_skipped=dict(sorted((Counter(total.lines_skipped) + Counter(part.lines_skipped)).items())),
+        failures={**total.failures, **part.failures},
+        files_skipped={**total.files_skipped, **part.files_skipped},
+        seconds=total.seconds,
+        seconds_to_vectors=total.seconds_to_vectors,
+        **counts,
+    )

@@ -1,0 +1,135 @@
+"""Ten questions on real transcripts, written before any recall was run (``tests/data/questions.json``)."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from palace_daemon.config import Config, WatchConfig
+from palace_daemon.core import analysis, chunking
+from palace_daemon.embed.tokens import MiniLmTokenCounter
+from palace_daemon.model import MineReport, RecallQuery
+from palace_daemon.service.build import build
+from palace_daemon.store import check
+from palace_daemon.store.spans import SPAN_COLUMNS, columns_of, span_of
+from palace_daemon.watch.scripted import ScriptedNotifier
+
+QUESTIONS = json.loads((Path(__file__).parents[1] / "data" / "questions.json").read_text(encoding="utf-8"))["questions"]
+NOW = 1_795_000_000_000
+NEEDED = 9
+
+pytestmark = [pytest.mark.model, pytest.mark.shared, pytest.mark.timeout(600)]
+
+
+@pytest.fixture(scope="module")
+def data_dir(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("questions")
+
+
+class Mined:
+    """The two sample folders, mined twice with the real model."""
+
+    def __init__(self, palace: Any, first: MineReport, second: MineReport) -> None:
+        self.palace = palace
+        self.first = first
+        self.second = second
+
+
+@pytest.fixture(scope="module")
+def mined(data_dir: Path, shared_transcripts: Path) -> Iterator[Mined]:
+    config = Config(data_dir=data_dir, watch=WatchConfig(defaults=False))
+    palace = build(config, notifier=ScriptedNotifier(), clock=lambda: NOW)
+    folders = [str(shared_transcripts / name) for name in ("claude-code", "codex")]
+    yield Mined(palace, palace.mine(folders, wait=True), palace.mine(folders, wait=True))
+    palace.close()
+
+
+def test_all_files_are_read_and_none_fails(mined: Mined) -> None:
+    assert mined.first.failures == {}
+    assert mined.first.files >= 60
+    assert mined.first.vectors_reason == ""
+    assert mined.palace.status().vectors_pending == 0
+
+
+def test_a_second_run_adds_nothing(mined: Mined) -> None:
+    second = mined.second
+    assert (second.exchanges_added, second.exchanges_replaced, second.drawers_added, second.vectors_added) == (
+        0,
+        0,
+        0,
+        0,
+    )
+
+
+def test_drawers_of_every_exchange_give_it_back(mined: Mined) -> None:
+    with mined.palace._store.read() as connection:
+        exchanges = connection.execute("SELECT id, user_text, reply_text FROM exchanges").fetchall()
+        for exchange_id, user, reply in exchanges:
+            rows = connection.execute(
+                f"SELECT {SPAN_COLUMNS} FROM drawers WHERE exchange_id=? ORDER BY ordinal", (exchange_id,)
+            )
+            assert chunking.join(user, reply, [span_of(row) for row in rows]) == (user, reply)
+    assert len(exchanges) > 200
+
+
+def test_no_drawer_is_over_the_models_cap(mined: Mined) -> None:
+    counter = MiniLmTokenCounter()
+    with mined.palace._store.read() as connection:
+        rows = connection.execute(
+            f"SELECT e.user_text, e.reply_text, {columns_of('d')} FROM drawers d JOIN exchanges e ON e.id=d.exchange_id"
+        ).fetchall()
+    longest = max(counter.count(chunking.render(user, reply, span_of(tuple(span)))) for user, reply, *span in rows)
+    assert longest <= counter.max_tokens
+
+
+def test_the_store_is_sound(mined: Mined) -> None:
+    with mined.palace._store.read() as connection:
+        assert [finding for finding in check.check(connection, is_deep=True) if not finding.is_ok] == []
+
+
+def test_the_right_session_comes_first(mined: Mined) -> None:
+    found = {}
+    for question in QUESTIONS:
+        hits = mined.palace.recall(RecallQuery(text=question["question"], now=NOW)).hits
+        found[question["id"]] = hits[0].session_id == question["session_id"]
+    wrong = sorted(name for name, is_right in found.items() if not is_right)
+    assert len(found) - len(wrong) >= NEEDED, f"not first: {wrong}"
+
+
+STOP_WORDS = (
+    "the a an what did we how about in our were was on so that could us by why when it must do be only of always"
+    " whenever before if and or for with at to is this merely never"
+)
+
+
+def test_five_questions_share_no_content_word_with_their_gold(mined: Mined) -> None:
+    stop = set(analysis.terms(STOP_WORDS))
+    shared = {}
+    for question in QUESTIONS:
+        if not question["lexical"]:
+            gold = mined.palace.get(gold_id(mined.palace, question))
+            asked = set(analysis.terms(question["question"])) - stop
+            shared[question["id"]] = asked & set(analysis.terms(f"{gold.user_text} {gold.reply_text}"))
+    assert list(shared.values()) == [set()] * 5, shared
+
+
+def gold_id(palace: Any, question: dict[str, Any]) -> str:
+    """Return the exchange that begins at the record, or the line, that the question names."""
+    record = str(question["user_record"])
+    with palace._store.read() as connection:
+        (found,) = connection.execute(
+            "SELECT e.public_id FROM exchanges e JOIN provenance p ON p.exchange_id=e.id"
+            " JOIN sources s ON s.id=p.source_id WHERE substr(s.path, -length(?))=? AND (e.key=? OR ? BETWEEN"
+            " p.line_start AND p.line_end)",
+            (
+                question["file"],
+                question["file"],
+                f"claude-code:{record}",
+                int(record) if record.isdigit() else -1,
+            ),
+        ).fetchone()
+    return str(found)

@@ -1,0 +1,71 @@
+"""``kill -9`` in the middle of mining and embedding: nothing lost, nothing twice."""
+
+from __future__ import annotations
+
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+from support.claude import append, turn
+from support.dumps import logical_dump
+
+from palace_daemon.store import check, sqlite
+
+SCRIPT = Path(__file__).parents[1] / "support" / "mining_process.py"
+KILLS = 8
+
+
+def start(data: Path, transcripts: Path) -> subprocess.Popen[str]:
+    process = subprocess.Popen(
+        [sys.executable, str(SCRIPT), str(data), str(transcripts)],
+        stdout=subprocess.PIPE,
+        text=True,
+        env=os.environ.copy(),
+    )
+    assert process.stdout is not None
+    assert process.stdout.readline() == "mining\n"
+    return process
+
+
+def finish(process: subprocess.Popen[str]) -> str:
+    output, _ = process.communicate(timeout=60)
+    return output
+
+
+@pytest.mark.timeout(180)
+def test_a_killed_run_started_again_gives_the_undisturbed_store(tmp_path: Path, transcripts: Path) -> None:
+    dice = random.Random(9)
+    for number in range(12):
+        text = "".join(
+            turn(
+                n,
+                f"Question {n} of {number}?",
+                "\n\n".join(["A sentence on tides."] * dice.randrange(60)),
+                session=f"s{number}",
+            )
+            for n in range(40)
+        )
+        append(transcripts / f"{number}.jsonl", text)
+    began = time.monotonic()
+    calm = start(tmp_path / "calm", transcripts)
+    assert finish(calm) == "done\n"
+    whole_s = time.monotonic() - began
+    killed_midway = 0
+    for _ in range(KILLS):
+        process = start(tmp_path / "killed", transcripts)
+        time.sleep(dice.uniform(0.0, whole_s / 3))
+        process.send_signal(signal.SIGKILL)
+        killed_midway += finish(process) != "done\n"
+    assert killed_midway >= 3
+    last = start(tmp_path / "killed", transcripts)
+    assert finish(last) == "done\n"
+    path = sqlite.database_path(tmp_path / "killed")
+    assert logical_dump(path) == logical_dump(sqlite.database_path(tmp_path / "calm"))
+    connection = sqlite.open_reader(path)
+    assert [finding for finding in check.check(connection, is_deep=True) if not finding.is_ok] == []
+    connection.close()

@@ -133,7 +133,8 @@ def exact_cosines(vectors: NDArray[np.float32], query: NDArray[np.float32]) -> F
     scored again by this sum.
     """
     products = vectors.astype(np.float64) * query.astype(np.float64)
-    return np.round(products.sum(axis=1), 9)
+    sums: Float64 = products.sum(axis=1)
+    return np.round(sums, 9)
 
 
 def order(totals: Float64, started_at: Rows, keys: Sequence[str]) -> list[int]:

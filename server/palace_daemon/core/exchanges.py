@@ -1,0 +1,473 @@
+"""Turns a stream of events into exchanges; shared by all line formats.
+
+Invariant: each feed hands out every exchange that is new or changed, whole; an exchange under construction is handed
+out again as it grows. What comes out does not depend on how the events were cut into feeds.
+
+Invariant: text passes the redactor before it enters any state.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+
+import msgspec
+from msgspec import Struct, field, structs
+
+from palace_daemon.core.drafts import Draft, digest, fallback_key
+from palace_daemon.core.transcripts.base import Redactor
+from palace_daemon.core.turns import (
+    Attached,
+    Event,
+    Facts,
+    Place,
+    Reading,
+    ReplyText,
+    Rollback,
+    Title,
+    ToolCall,
+    TurnContext,
+    TurnEnd,
+    UserTurn,
+)
+from palace_daemon.model import Attachment, Exchange, ExchangeKey, ParseResult, SessionFacts, ToolUse
+
+HISTORY_CHARS = 16 * 1024
+"""Text of closed exchanges that stays at hand for late blocks and rewinds; about the last five. Older exchanges are
+superseded by key alone, so that the stored state of a source stays small beside its text."""
+
+MAX_TARGET_CHARS = 200
+"""A tool target is a hint for the eye, such as a path or the first line of a command."""
+
+MAX_WAITING_TITLES = 256
+"""Files that begin with thousands of summaries of other sessions exist; one of them at most belongs here."""
+
+_RECALL_BLOCK = re.compile(r'<palace-recall v="\d+">.*?</palace-recall>[ \t]*\n?', re.DOTALL)
+
+
+class _Entry(Struct, array_like=True, gc=False):
+    """What is kept of every exchange of the source."""
+
+    key: str
+    session: int
+    turn: int
+    is_superseded: bool = False
+
+
+class _Session(Struct, array_like=True):
+    """What is known of a session in this source."""
+
+    facts: SessionFacts
+    index: int
+    exchanges: int = 0
+    title_rank: int = 0
+
+
+class AssemblerState(Struct, array_like=True):
+    """Everything that must survive a restart. Grows by about 100 bytes an exchange and 10 bytes a record."""
+
+    sessions: dict[str, _Session] = field(default_factory=dict)
+    drafts: list[Draft] = field(default_factory=list)
+    """The open draft of each session and the recent closed ones, oldest first."""
+    current: dict[str, int] = field(default_factory=dict)
+    """Session to the index of its open draft in ``drafts``."""
+    entries: list[_Entry] = field(default_factory=list)
+    children: dict[int, int] = field(default_factory=dict)
+    """Digest of a record to the ordinal of the turn that follows it."""
+    seen: dict[int, int] = field(default_factory=dict)
+    """Digest of a record id to the index of its session."""
+    waiting_titles: dict[int, str] = field(default_factory=dict)
+    """Digest of a record not seen yet to the title of its session."""
+
+
+class Assembler:
+    """Builds exchanges from readings. Single-threaded.
+
+    Args:
+        agent: Agent of every exchange.
+        redact: Applied to every text before it is kept.
+        state: What :meth:`snapshot` returned, or nothing for a fresh source.
+
+    Raises:
+        ValueError: ``state`` does not fit this version.
+    """
+
+    def __init__(self, agent: str, redact: Redactor, state: bytes | None = None) -> None:
+        self._agent = agent
+        self._redact = redact
+        self._state = AssemblerState() if state is None else msgspec.msgpack.decode(state, type=AssemblerState)
+        self._skipped: Counter[str] = Counter()
+        self._changed: dict[int, Draft] = {}
+        self._built: dict[int, Exchange] = {}
+        self._superseded: list[ExchangeKey] = []
+        self._sessions_changed: dict[str, None] = {}
+
+    def snapshot(self) -> bytes:
+        """Return the state; call between :meth:`flush` and the next :meth:`take`."""
+        return msgspec.msgpack.encode(self._state)
+
+    def skip(self, reason: str, count: int = 1) -> None:
+        """Count something that was read and not used."""
+        self._skipped[reason] += count
+
+    def take(self, reading: Reading) -> None:
+        """Apply what one record yielded, or count why it yielded nothing."""
+        self._note_leaf(reading)
+        if reading.record_id and self._is_repeat(reading):
+            self._skipped["duplicate"] += 1
+            if not reading.message_id or not self._is_at_hand(reading.session, digest(reading.message_id)):
+                return
+        self._skipped.update(reading.skipped)
+        for event in reading.events:
+            self._apply(event)
+
+    def flush(self) -> ParseResult:
+        """Return what changed since the last call, in source order."""
+        for ordinal, draft in self._changed.items():
+            self._built[ordinal] = draft.build(self._agent)
+        result = ParseResult(
+            exchanges=tuple(self._built[ordinal] for ordinal in sorted(self._built)),
+            sessions=tuple(self._state.sessions[name].facts for name in self._sessions_changed),
+            lines_skipped=dict(self._skipped),
+            superseded_keys=tuple(self._superseded),
+        )
+        self._changed, self._built, self._superseded, self._sessions_changed = {}, {}, [], {}
+        self._skipped = Counter()
+        return result
+
+    # ------------------------------------------------------------------------------------------- records and sessions
+
+    def _is_repeat(self, reading: Reading) -> bool:
+        record = digest(reading.record_id)
+        if record in self._state.seen:
+            return True
+        self._state.seen[record] = self._session(reading.session).index
+        return False
+
+    def _note_leaf(self, reading: Reading) -> None:
+        if not reading.leaf_id:
+            return
+        if reading.leaf_id != reading.record_id:
+            self._state.seen.setdefault(digest(reading.leaf_id), self._session(reading.session).index)
+        if self._state.waiting_titles:
+            title = self._state.waiting_titles.pop(digest(reading.leaf_id), None)
+            if title is not None:
+                self._set_title(reading.session, title, 1)
+
+    def _session(self, name: str) -> _Session:
+        session = self._state.sessions.get(name)
+        if session is None:
+            facts = SessionFacts(agent=self._agent, session_id=name)
+            session = _Session(facts, len(self._state.sessions))
+            self._state.sessions[name] = session
+            self._sessions_changed[name] = None
+        return session
+
+    def _apply(self, event: Event) -> None:
+        match event:
+            case UserTurn():
+                self._on_user(event)
+            case ReplyText():
+                self._on_reply(event)
+            case ToolCall():
+                self._on_tool(event)
+            case TurnEnd():
+                self._on_end(event)
+            case TurnContext():
+                self._on_context(event)
+            case Attached():
+                self._on_attached(event)
+            case Facts():
+                self._on_facts(event.facts)
+            case Title():
+                self._on_title(event)
+            case Rollback():
+                self._on_rollback(event)
+            case _:
+                raise TypeError(f"no rule for {type(event).__name__}")
+
+    def _on_facts(self, told: SessionFacts) -> None:
+        session = self._session(told.session_id)
+        known = session.facts
+        # The first directory and branch stand for the session; later ones are told by each exchange.
+        merged = structs.replace(
+            known,
+            parent_session_id=known.parent_session_id or told.parent_session_id,
+            relation=known.relation if known.relation != "none" else told.relation,
+            cwd=known.cwd or told.cwd,
+            branch=known.branch or told.branch,
+            agent_version=told.agent_version or known.agent_version,
+            entrypoint=known.entrypoint or told.entrypoint,
+            is_automated=known.is_automated or told.is_automated,
+        )
+        if merged != known:
+            session.facts = merged
+            self._sessions_changed[told.session_id] = None
+
+    def _on_title(self, event: Title) -> None:
+        title, _ = self._clean(event.text)
+        title = " ".join(title.split())
+        if not title:
+            return
+        if not event.leaf_id:
+            self._set_title(event.session, title, event.rank)
+            return
+        leaf = digest(event.leaf_id)
+        index = self._state.seen.get(leaf)
+        if index is None:
+            if len(self._state.waiting_titles) < MAX_WAITING_TITLES:
+                self._state.waiting_titles[leaf] = title
+            return
+        holder = next(name for name, session in self._state.sessions.items() if session.index == index)
+        self._set_title(holder, title, event.rank)
+
+    def _set_title(self, name: str, title: str, rank: int) -> None:
+        session = self._session(name)
+        if rank < session.title_rank or title == session.facts.title:
+            return
+        session.title_rank = rank
+        session.facts = structs.replace(session.facts, title=title)
+        self._sessions_changed[name] = None
+
+    # -------------------------------------------------------------------------------------------------- user and reply
+
+    def _clean(self, raw: str) -> tuple[str, tuple[str, ...]]:
+        """Return ``raw`` without our own recall blocks and secrets, and the flags that this calls for."""
+        text = _RECALL_BLOCK.sub("", raw) if "<palace-recall" in raw else raw
+        if not text or text.isspace():
+            return "", ()
+        redacted = self._redact(text)
+        return redacted, ("redacted",) if redacted != text else ()
+
+    def _on_user(self, event: UserTurn) -> None:
+        text, flags = self._clean(event.text)
+        if event.text and not text and not event.attachments:
+            self._skipped["empty" if event.text.isspace() else "recall_block"] += 1
+            return
+        current = self._current(event.session)
+        if current and event.repeats_aborted and _is_aborted_without_reply(current, text):
+            self._reopen(current, event)
+            return
+        if event.key and digest(event.key + text) in self._state.seen:
+            self._skipped["duplicate"] += 1
+            return
+        self._close(event.session)
+        draft = Draft(
+            session=event.session,
+            user_text=text,
+            user_kind=event.kind,
+            key=event.key,
+            record_ids=list(event.record_ids),
+            parent=digest(event.parent_id) if event.parent_id else 0,
+            turn=digest(event.turn_id) if event.turn_id else 0,
+            model=event.model,
+            started_at=event.at,
+            time_quality="none" if event.at is None else "exact",
+            cwd=event.cwd,
+            branch=event.branch,
+            agent_version=event.agent_version,
+            attachments=[self._clean_attachment(attachment) for attachment in event.attachments],
+        )
+        draft.add_flags(event.flags + flags)
+        self._open(draft, event.place, event.at)
+
+    def _clean_attachment(self, attachment: Attachment) -> Attachment:
+        name, _ = self._clean(attachment.name)
+        return attachment if name == attachment.name else structs.replace(attachment, name=name)
+
+    def _reopen(self, draft: Draft, event: UserTurn) -> None:
+        draft.status = "open"
+        draft.record_ids.extend(event.record_ids)
+        draft.turn = digest(event.turn_id) if event.turn_id else draft.turn
+        draft.touch(event.place, event.at)
+        self._mark(draft)
+
+    def _on_reply(self, event: ReplyText) -> None:
+        text, flags = self._clean(event.text)
+        if not text:
+            self._skipped["empty" if not event.text or event.text.isspace() else "recall_block"] += 1
+            return
+        # Without a message id the texts of one record are a message.
+        message = digest(event.message_id or f"at {event.place.byte_start}")
+        draft = self._holder(event.session, message)
+        if draft is None:
+            draft = self._open_without_user(event.session, event.place, event.at)
+        if not draft.has_text:
+            draft.key, draft.cwd = draft.key or event.key, draft.cwd or event.cwd
+            draft.branch = draft.branch or event.branch
+            draft.agent_version = draft.agent_version or event.agent_version
+        if not draft.add_block(message, event.text, text, event.channel):
+            return
+        draft.status = "open" if draft is self._current(event.session) else draft.status
+        draft.model = event.model or draft.model
+        draft.add_flags(flags)
+        draft.touch(event.place, event.at)
+        self._mark(draft)
+
+    def _on_tool(self, event: ToolCall) -> None:
+        draft = self._holder(event.session, digest(event.message_id)) if event.message_id else None
+        draft = draft or self._current(event.session)
+        draft = draft or self._open_without_user(event.session, event.place, event.at)
+        call = digest(event.call_id) if event.call_id else 0
+        if call and call in draft.call_ids:
+            return
+        if call:
+            draft.call_ids.append(call)
+        target, flags = self._clean(event.target)
+        draft.tools.append(ToolUse(name=event.name, target=target[:MAX_TARGET_CHARS]))
+        draft.add_flags(flags)
+        draft.status = "open" if draft is self._current(event.session) else draft.status
+        draft.touch(event.place, event.at)
+        self._mark(draft)
+
+    def _on_end(self, event: TurnEnd) -> None:
+        draft = self._current(event.session)
+        if draft and (draft.status == "open" or event.status != "complete") and draft.status != event.status:
+            draft.status = event.status
+            self._mark(draft)
+
+    def _on_context(self, event: TurnContext) -> None:
+        draft = self._current(event.session)
+        if draft and not draft.blocks and not draft.tools:
+            draft.cwd = event.cwd or draft.cwd
+            draft.model = event.model or draft.model
+            self._mark(draft)
+
+    def _on_attached(self, event: Attached) -> None:
+        draft = self._current(event.session)
+        attachment = self._clean_attachment(event.attachment)
+        if draft and not draft.blocks and attachment not in draft.attachments:
+            draft.attachments.append(attachment)
+            self._mark(draft)
+
+    # ---------------------------------------------------------------------------------------------------------- drafts
+
+    def _current(self, session: str) -> Draft | None:
+        index = self._state.current.get(session, -1)
+        return self._state.drafts[index] if index >= 0 else None
+
+    def _is_at_hand(self, session: str, message: int) -> bool:
+        return any(draft.session == session and draft.holds_message(message) for draft in self._state.drafts)
+
+    def _holder(self, session: str, message: int) -> Draft | None:
+        """Return the draft that already holds blocks of ``message``, else the open one."""
+        current = self._current(session)
+        if current and not current.holds_message(message):
+            for draft in reversed(self._state.drafts):
+                if draft.session == session and draft.holds_message(message):
+                    return draft
+        return current
+
+    def _open_without_user(self, session: str, place: Place, at: int | None) -> Draft:
+        draft = Draft(session=session, user_text="", user_kind="prompt")
+        self._open(draft, place, at)
+        return draft
+
+    def _open(self, draft: Draft, place: Place, at: int | None) -> None:
+        self._session(draft.session)
+        draft.touch(place, at)
+        self._state.current[draft.session] = len(self._state.drafts)
+        self._state.drafts.append(draft)
+        self._mark(draft)
+
+    def _close(self, session: str) -> None:
+        draft = self._current(session)
+        if draft is None:
+            return
+        if draft.status == "open":
+            draft.status = "complete"
+            self._mark(draft)
+        del self._state.current[session]
+        self._trim()
+
+    def _trim(self) -> None:
+        """Let go of the oldest closed drafts beyond the budget."""
+        drafts, current = self._state.drafts, set(self._state.current.values())
+        closed = [index for index in range(len(drafts)) if index not in current]
+        size = sum(drafts[index].chars for index in closed)
+        gone = set()
+        for index in closed:
+            if size <= HISTORY_CHARS and drafts[index].has_text:
+                break
+            size -= drafts[index].chars
+            gone.add(index)
+        if not gone:
+            return
+        for index in gone:
+            self._build_changed(drafts[index])
+        kept = [index for index in range(len(drafts)) if index not in gone]
+        moved = {old: new for new, old in enumerate(kept)}
+        self._state.drafts = [drafts[index] for index in kept]
+        self._state.current = {name: moved[index] for name, index in self._state.current.items()}
+
+    def _build_changed(self, draft: Draft) -> None:
+        if self._changed.pop(draft.ordinal, None) is not None:
+            self._built[draft.ordinal] = draft.build(self._agent)
+
+    def _mark(self, draft: Draft) -> None:
+        """Note that ``draft`` changed; give it its place in the source once it has text."""
+        if draft.ordinal < 0:
+            if not draft.has_text:
+                return
+            self._enter(draft)
+        self._changed[draft.ordinal] = draft
+
+    def _enter(self, draft: Draft) -> None:
+        session = self._session(draft.session)
+        draft.ordinal = len(self._state.entries)
+        draft.key = self._unique_key(draft, session)
+        session.exchanges += 1
+        self._state.entries.append(_Entry(draft.key, session.index, draft.turn))
+        if draft.parent:
+            self._rewind(draft)
+
+    def _unique_key(self, draft: Draft, session: _Session) -> str:
+        """Return the draft's key. Where other words came under it before, these words become part of it."""
+        key = draft.key or fallback_key(self._agent, draft.session, session.exchanges, draft.user_text)
+        if digest(key) in self._state.seen:
+            key = f"{key}:{digest(draft.user_text):016x}"
+        for known in (key, key + draft.user_text):
+            self._state.seen[digest(known)] = session.index
+        return key
+
+    # -------------------------------------------------------------------------------------------------- superseded
+
+    def _rewind(self, draft: Draft) -> None:
+        """Supersede the turn that followed the same record, and all of its session that came after it."""
+        earlier = self._state.children.get(draft.parent)
+        self._state.children[draft.parent] = draft.ordinal
+        if earlier is None:
+            return
+        session = self._state.entries[draft.ordinal].session
+        if self._state.entries[earlier].session == session:
+            for ordinal in range(earlier, draft.ordinal):
+                self._supersede(ordinal, session)
+
+    def _on_rollback(self, event: Rollback) -> None:
+        session = self._session(event.session).index
+        entries = self._state.entries
+        left, turn = event.turns, None
+        for ordinal in range(len(entries) - 1, -1, -1):
+            entry = entries[ordinal]
+            if entry.session != session or entry.is_superseded:
+                continue
+            if entry.turn == 0 or entry.turn != turn:
+                left, turn = left - 1, entry.turn
+            if left < 0:
+                break
+            self._supersede(ordinal, session)
+
+    def _supersede(self, ordinal: int, session: int) -> None:
+        entry = self._state.entries[ordinal]
+        if entry.session != session or entry.is_superseded:
+            return
+        entry.is_superseded = True
+        self._superseded.append(ExchangeKey(entry.key))
+        for draft in self._state.drafts:
+            if draft.ordinal == ordinal:
+                draft.is_superseded = True
+                self._mark(draft)
+
+
+def _is_aborted_without_reply(draft: Draft, text: str) -> bool:
+    return draft.status == "interrupted" and not draft.blocks and draft.user_text == text

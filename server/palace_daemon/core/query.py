@@ -1,0 +1,212 @@
+"""Reads a question as people and agents send it: what to embed, what to look up by words.
+
+Agents send more than a question: labels, JSON, code fences, whole logs with a question at the end, memories that Palace
+gave them earlier. Each step below removes one kind of that, says so in a note, and is undone where it would leave
+nothing. Invariant: no input raises, and a query with a visible character never becomes empty.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import unicodedata
+
+from msgspec import Struct
+
+from palace_daemon.core import analysis
+from palace_daemon.core.boundaries import fences
+
+TEXT_WEIGHT_MAX = 300
+"""Bound of the text to embed, in estimated tokens; below the model's 512, since a longer text has a vaguer vector."""
+
+TERMS_MAX = 256
+"""Most distinct terms that are looked up. Those of the question itself come first; the ranker decides which matter."""
+
+RAW_CHARS_MAX = 100_000
+"""Of a longer raw query only the first and the last half of this are read."""
+
+_RECALL_OPEN, _RECALL_CLOSE = "<palace-recall", "</palace-recall>"
+_LABELS = r"(?:search[ _]?query|user[ _]?(?:question|query|prompt)|query|question|search(?:[ _]for)?|q)"
+_LABEL = re.compile(rf"^[^\w\n]{{0,8}}{_LABELS}[*_\"' ]{{0,4}}:[*_\s]{{0,4}}(?=\S)", re.IGNORECASE | re.MULTILINE)
+_OTHER_LABEL = re.compile(r"^[*_#\"' ]{0,4}[A-Za-z][A-Za-z_ ]{1,24}:(?:\s|$)", re.MULTILINE)
+_JSON_KEYS = ("query", "question", "search", "prompt", "text", "q")
+_FENCE_MARK = re.compile(r"^[ \t]*(?:```+|~~~+)[^\n`]*$|```+|~~~+", re.MULTILINE)
+_SENTENCE = re.compile(r"[^.!?。\uff01\uff1f\n]+(?:[.!?](?!\s|$)[^.!?。\uff01\uff1f\n]*)*[.!?。\uff01\uff1f]*")
+_QUESTION_END = ("?", "\uff1f", '?"', "?'", "?”", "?)", "?*")
+_QUOTES = "\"'`“”„«»"
+_QUESTION_WORDS_MIN = 3
+_CONTEXT_WEIGHT = 60  # a shorter last question ("Why is that?") leans on the sentences before it
+_HEAD_SHARE = 0.6
+_ELLIPSIS = " … "
+
+
+class ReadQuery(Struct, frozen=True):
+    """A question, read."""
+
+    text: str
+    """For the embedder; empty only if the raw text has no visible character. About 300 tokens at most."""
+    terms: tuple[str, ...]
+    """Distinct terms for BM25 in order, the question's own first; at most :data:`TERMS_MAX`."""
+    surfaces: dict[str, str]
+    """Term to the words that the asker typed."""
+    notes: tuple[str, ...] = ()
+    """What was taken off: ``recallBlock``, ``json``, ``label``, ``codeFence``, ``longText``, ``terms``."""
+
+    def surface(self, term: str) -> str:
+        """Return ``term`` as the asker typed it, or the term itself where it is none of this query's."""
+        return self.surfaces.get(term, term)
+
+
+def read(raw: str) -> ReadQuery:
+    """Read a raw query; see the module for what is taken off. Thread-safe, deterministic, never raises."""
+    notes: list[str] = []
+    half = RAW_CHARS_MAX // 2
+    cleaned = _cleaned(raw if len(raw) <= RAW_CHARS_MAX else f"{raw[:half]}\n{raw[-half:]}")
+    asked = _step(cleaned, _without_recall_blocks(cleaned), "recallBlock", notes)
+    asked = _step(asked, _from_json(asked), "json", notes)
+    asked = _step(asked, _after_label(asked), "label", notes)
+    prose = _step(asked, _without_fences(asked), "codeFence", notes)
+    pieces = _question_of(prose)
+    text = _step(prose, _ELLIPSIS.join(pieces), "longText", notes)
+    # What stood in a fence or far from the question is still looked up by words, after the question's own; the end of
+    # a long text is likelier to hold the question than its beginning.
+    surfaces: dict[str, str] = {}
+    for source in (*reversed(pieces), asked):
+        for term, surface in analysis.surfaces(source).items():
+            surfaces.setdefault(term, surface)
+    if len(surfaces) > TERMS_MAX:
+        notes.append("terms")
+        surfaces = dict(list(surfaces.items())[:TERMS_MAX])
+    return ReadQuery(text=text, terms=tuple(surfaces), surfaces=surfaces, notes=tuple(notes))
+
+
+def _cleaned(raw: str) -> str:
+    """Replace what no tokeniser or encoder can take: lone surrogates and control characters."""
+    if raw.isascii() and raw.isprintable():
+        return raw.strip()
+    kept = (char if char in "\n\t" or unicodedata.category(char) not in ("Cc", "Cs") else " " for char in raw)
+    return "".join(kept).strip()
+
+
+def _step(before: str, after: str, note: str, notes: list[str]) -> str:
+    """Take a step unless it leaves nothing visible; note it if it changed more than the outer whitespace."""
+    after = after.strip()
+    if not _is_visible(after) or after == before.strip():
+        return before.strip()
+    notes.append(note)
+    return after
+
+
+def _is_visible(text: str) -> bool:
+    return any(unicodedata.category(char)[0] not in "ZC" for char in text)
+
+
+def _without_recall_blocks(text: str) -> str:
+    """Drop closed blocks of what Palace itself put into an agent's context; an open tag is somebody's words."""
+    kept: list[str] = []
+    done = 0
+    while (start := text.find(_RECALL_OPEN, done)) >= 0 and (end := text.find(_RECALL_CLOSE, start)) >= 0:
+        kept.append(text[done:start])
+        done = end + len(_RECALL_CLOSE)
+    return " ".join([*kept, text[done:]])
+
+
+def _from_json(text: str) -> str:
+    """Return the question inside a JSON object, or ``text``."""
+    if not (text.startswith("{") and text.endswith("}")):
+        return text
+    try:
+        parsed = json.loads(text)
+    except (ValueError, RecursionError):
+        return text
+    if not isinstance(parsed, dict):
+        return text
+    return next((_cleaned(parsed[key]) for key in _JSON_KEYS if isinstance(parsed.get(key), str)), text)
+
+
+def _after_label(text: str) -> str:
+    """Return what a ``query:`` label announces, up to the next label; quotes around it are dropped."""
+    labels = list(_LABEL.finditer(text))
+    if not labels:
+        return _unquoted(text)
+    asked = text[labels[-1].end() :].lstrip()
+    following = _OTHER_LABEL.search(asked)
+    if following and following.start():
+        asked, rest = asked[: following.start()], asked[following.start() :]
+        if _asks(rest) and not _asks(asked):
+            return text  # the label was part of something pasted, the question comes later
+    return _unquoted(asked)
+
+
+def _unquoted(text: str) -> str:
+    """Drop quotes that enclose the whole text."""
+    text = text.strip()
+    if len(text) > 2 and text[0] in _QUOTES and text[-1] in _QUOTES and not set(_QUOTES) & set(text[1:-1]):
+        return text[1:-1]
+    return text
+
+
+def _without_fences(text: str) -> str:
+    """Return the prose around closed fenced blocks; where that says next to nothing, the code without its fences."""
+    if "```" not in text and "~~~" not in text:
+        return text
+    kept: list[str] = []
+    done = 0
+    for start, end in fences(text):
+        if end <= len(text):
+            kept.append(text[done:start])
+            done = end
+    prose = _FENCE_MARK.sub("", "\n".join([*kept, text[done:]]))
+    is_saying = len(prose.split()) >= _QUESTION_WORDS_MIN or _is_question(prose.strip())
+    return prose if is_saying else _FENCE_MARK.sub("", text)
+
+
+def _question_of(text: str) -> list[str]:
+    """Return ``text``, or where it is long its last question, or where it asks none its head and its tail."""
+    if _weight(text) <= TEXT_WEIGHT_MAX:
+        return [text]
+    sentences = [match.group().strip() for match in _SENTENCE.finditer(text)]
+    asked = [here for here, sentence in enumerate(sentences) if _is_question(sentence)]
+    if asked and _weight(sentences[asked[-1]]) <= TEXT_WEIGHT_MAX:
+        return [_with_context(sentences, asked[-1])]
+    head = _cut_to(text, int(TEXT_WEIGHT_MAX * _HEAD_SHARE))
+    tail = _cut_to(text[::-1], TEXT_WEIGHT_MAX - _weight(head))[::-1]
+    return [head.strip(), tail.strip()]
+
+
+def _asks(text: str) -> bool:
+    return any(_is_question(match.group().strip()) for match in _SENTENCE.finditer(text))
+
+
+def _is_question(sentence: str) -> bool:
+    return sentence.endswith(_QUESTION_END) and bool(analysis.terms(sentence))
+
+
+def _with_context(sentences: list[str], here: int) -> str:
+    """Return a question with the sentences before it, until it says enough to stand alone."""
+    chosen = sentences[here]
+    while here > 0 and _weight(chosen) < _CONTEXT_WEIGHT:
+        here -= 1
+        longer = f"{sentences[here]} {chosen}".strip()
+        if _weight(longer) > TEXT_WEIGHT_MAX:
+            break
+        chosen = longer
+    return chosen
+
+
+def _weight(text: str) -> int:
+    """Estimate the tokens of ``text``: one for four ASCII characters, one for any other character."""
+    if text.isascii():
+        return -(-len(text) // 4)
+    others = sum(not char.isascii() for char in text)
+    return others + -(-(len(text) - others) // 4)
+
+
+def _cut_to(text: str, weight: int) -> str:
+    """Return the longest beginning of ``text`` within ``weight``, up to a space where one is near."""
+    quarters, end = 0, 0
+    while end < len(text) and quarters < 4 * weight:
+        quarters += 1 if text[end].isascii() else 4
+        end += 1
+    space = text.rfind(" ", end - 40 if end > 40 else 0, end)
+    return text[:space] if space > 0 else text[:end]

@@ -1,0 +1,96 @@
+"""Prompts that a person typed while the agent worked, between their entry and their delivery.
+
+``enqueue`` carries the words. ``remove`` says they were delivered into the running turn: no user line follows, but
+versions from 2.1.97 write an attachment with the same words. ``dequeue`` says they become a normal user line;
+``popAll`` that they were pulled back for editing.
+"""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from msgspec import Struct, field
+
+from palace_daemon.core.turns import Place
+
+
+class Waiting(Struct, array_like=True):
+    """One queued prompt; ``text`` is redacted, and empty where the line holds none of a person's words."""
+
+    text: str
+    at: int | None
+    place: Place
+    flags: tuple[str, ...] = ()
+    is_told: bool = False
+    """Whether its words reached an exchange by another record."""
+
+
+class PromptQueue(Struct, array_like=True):
+    """The queue of one session, first in, first out."""
+
+    waiting: list[Waiting] = field(default_factory=list)
+    delivered: list[Waiting] = field(default_factory=list)
+    """Delivered, but not yet opened: an attachment with the record's id may follow."""
+    dequeued: int = 0
+    """Prompts taken out since the last user line."""
+    opened: list[str] = field(default_factory=list)
+    """Opened without an attachment since the last turn; one that follows late is a repetition."""
+
+    def enqueue(self, prompt: Waiting) -> None:
+        """Note a prompt that was typed."""
+        self.waiting.append(prompt)
+
+    def deliver(self) -> None:
+        """The oldest prompt went into the running turn."""
+        if self.waiting:
+            prompt = self.waiting.pop(0)
+            if prompt.text and not prompt.is_told:
+                self.delivered.append(prompt)
+
+    def dequeue(self) -> None:
+        """The oldest prompt becomes a user line of its own."""
+        self.dequeued += 1
+        if self.waiting:
+            self.waiting.pop(0)
+
+    def withdraw(self, text: str) -> None:
+        """Prompts were pulled back: the one with this text, or all."""
+        matching = [prompt for prompt in self.waiting if text and prompt.text == text]
+        if matching:
+            self.waiting.remove(matching[0])
+        else:
+            self.waiting.clear()
+
+    def flush(self) -> list[Waiting]:
+        """Return the delivered prompts, to be opened now; called before the next reply or turn."""
+        delivered, self.delivered = self.delivered, []
+        if delivered:
+            self.opened = [prompt.text for prompt in delivered]
+        return delivered
+
+    def abandon(self, prompt_text: str) -> list[Waiting]:
+        """Return the prompts that a crash left in the queue, when another prompt arrives that is none of them.
+
+        The program empties its queue before it takes a typed prompt, so what still waits was never delivered.
+        """
+        self.opened = []
+        is_from_queue, self.dequeued = self.dequeued > 0, 0
+        if is_from_queue:
+            return []
+        left = [one for one in self.waiting if one.text and not one.is_told and one.text not in prompt_text]
+        self.waiting = []
+        return left
+
+    def claim(self, text: str) -> Literal["new", "told"]:
+        """An attachment tells ``text``: return whether it opens a turn or repeats one, and settle the queue's copy."""
+        for prompts in (self.delivered, self.waiting):
+            for prompt in prompts:
+                if prompt.text == text and not prompt.is_told:
+                    if prompts is self.delivered:
+                        self.delivered.remove(prompt)
+                    prompt.is_told = True
+                    return "new"
+        if text in self.opened:
+            self.opened.remove(text)
+            return "told"
+        return "new"

@@ -9,7 +9,6 @@ from __future__ import annotations
 import hashlib
 import os
 import sys
-import tempfile
 from pathlib import Path
 
 _APP = "palace"
@@ -81,6 +80,8 @@ def runtime_dir() -> Path:
     base = os.environ.get("XDG_RUNTIME_DIR", "")
     if base.startswith("/") and Path(base).is_dir():
         return Path(base) / _APP
+    import tempfile  # noqa: PLC0415 - takes as long to import as the rest of this module
+
     return Path(tempfile.gettempdir()) / f"{_APP}-{os.getuid()}"
 
 
@@ -95,3 +96,8 @@ def socket_path(data: Path) -> Path:
     if sys.platform != "win32" and len(os.fsencode(path)) > UNIX_SOCKET_PATH_BYTES_MAX:
         path = Path("/tmp") / f"{_APP}-{os.getuid()}" / f"{digest}.sock"  # noqa: S108 - made 0700, owner checked
     return path
+
+
+def log_file(data: Path) -> Path:
+    """Return the log of the daemon that serves the data directory ``data``; named as its socket is."""
+    return log_dir() / f"daemon-{socket_path(data).stem}.log"

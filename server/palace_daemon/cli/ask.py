@@ -1,0 +1,105 @@
+"""``recall`` and ``get``."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from typing import Any
+
+from palace_daemon.cli import connect, options, show
+from palace_daemon.errors import ConfigError
+
+QUERY_BYTES_MAX = 8 * 1024 * 1024
+"""Most that is read from standard input; the daemon takes frames of 16 MiB."""
+
+
+def register(commands: options.Commands) -> None:
+    """Declare the commands."""
+    parser = options.add_command(
+        commands,
+        "recall",
+        "ask what was said",
+        recall,
+        examples='palace-daemon recall "why did we move the job queue out of Redis?"\n'
+        'palace-daemon recall --project tidepool --since 2026-03-01 --limit 3 "rate limits"\n'
+        "git log -1 --format=%B | palace-daemon recall --json -",
+        detail="Starts the daemon if none runs.",
+    )
+    parser.add_argument("query", nargs="?", metavar="QUERY", help="the question; - reads it from standard input")
+    parser.add_argument("--project", default="", help="only this project")
+    parser.add_argument("--agent", default="", help="only this agent, such as claude-code or codex")
+    parser.add_argument("--session", default="", help="only this session")
+    parser.add_argument("--since", metavar="TIME", help="from this date or ISO time on")
+    parser.add_argument("--until", metavar="TIME", help="up to this ISO time, or to the end of this date")
+    parser.add_argument("--limit", type=options.positive, metavar="N", help="hits at most (default: the daemon's, 10)")
+    parser.add_argument("--now", metavar="TIME", help="what 'yesterday' is relative to (default: the clock)")
+    parser.add_argument("--explain", action="store_true", help="show each part of the score and the matched words")
+    parser.add_argument("--max-chars", type=options.positive, metavar="N", help="characters of text at most, in all")
+    add_no_daemon(parser)
+    parser = options.add_command(
+        commands,
+        "get",
+        "show one exchange whole",
+        get,
+        examples="palace-daemon get 3f9c1d20\npalace-daemon get --json 3f9c1d20",
+        detail="ID is the id of a hit, or of an exchange.",
+    )
+    parser.add_argument("id", metavar="ID", help="a drawer id or an exchange id, as recall prints them")
+    add_no_daemon(parser)
+
+
+def add_no_daemon(parser: argparse.ArgumentParser) -> None:
+    """Let a command that only reads do without a daemon."""
+    parser.add_argument("--no-daemon", action="store_true", help="read the store directly; start nothing")
+
+
+def recall(arguments: argparse.Namespace) -> int:
+    """Answer a question; exit code 1 where nothing was found."""
+    params: dict[str, Any] = {
+        "query": _query(arguments.query),
+        "project": arguments.project,
+        "agent": arguments.agent,
+        "session": arguments.session,
+        "now": arguments.now or now(),
+    }
+    optional = {
+        "since": arguments.since,
+        "until": arguments.until,
+        "limit": arguments.limit,
+        "maxChars": arguments.max_chars,
+    }
+    params |= {name: value for name, value in optional.items() if value is not None}
+    result = connect.ask(arguments, "palace/recall", params)
+    if arguments.json:
+        show.print_json(result)
+    else:
+        show.print_recall(result, is_explained=arguments.explain)
+    return options.EXIT_OK if result["hits"] else options.EXIT_NOTHING
+
+
+def get(arguments: argparse.Namespace) -> int:
+    """Show one exchange."""
+    result = connect.ask(arguments, "palace/get", {"id": arguments.id})
+    if arguments.json:
+        show.print_json(result)
+    else:
+        show.print_exchange(result)
+    return options.EXIT_OK
+
+
+def _query(given: str | None) -> str:
+    if given is not None and given != "-":
+        return given
+    if given is None and sys.stdin.isatty():
+        raise ConfigError("recall needs a question", hint='palace-daemon recall "what did we decide about ..."')
+    data = sys.stdin.buffer.read(QUERY_BYTES_MAX + 1)
+    if len(data) > QUERY_BYTES_MAX:
+        raise ConfigError(f"the question on standard input is longer than {QUERY_BYTES_MAX:,} bytes")
+    return data.decode("utf-8", "replace").strip()
+
+
+def now() -> str:
+    """Return the caller's clock with the caller's zone, which the daemon may not share."""
+    import datetime as dt  # noqa: PLC0415
+
+    return dt.datetime.now().astimezone().isoformat(timespec="milliseconds")

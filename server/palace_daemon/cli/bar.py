@@ -1,0 +1,72 @@
+"""A progress bar on a terminal; nothing anywhere else."""
+
+from __future__ import annotations
+
+import sys
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Self
+
+from palace_daemon.cli import show
+
+if TYPE_CHECKING:
+    from tqdm import tqdm
+
+_LABELS = {"scan": "looking", "mine": "mining", "embed": "embedding", "model": "model"}
+
+
+class Bar:
+    """Shows how far the stages of long work are, with counts and time left. Use as a context manager.
+
+    Takes ``$/progress`` notifications of the daemon through :meth:`on_notification`, or steps through :meth:`show`.
+    """
+
+    def __init__(self) -> None:
+        self._is_shown = bool(sys.stderr) and sys.stderr.isatty()
+        self._stage = ""
+        self._bar: tqdm[Any] | None = None
+
+    def on_notification(self, method: str, params: Any) -> None:
+        """Take a notification of the daemon; those that are no progress are ignored."""
+        value = params.get("value", {}) if method == "$/progress" and isinstance(params, dict) else {}
+        if value.get("kind") == "report" and "done" in value:
+            self.show(value.get("stage", ""), value["done"], value.get("total") or 0, value.get("unit", ""))
+
+    def show(self, stage: str, done: int, total: int, unit: str) -> None:
+        """Show one step; ``total`` may grow, and is 0 while unknown."""
+        if not self._is_shown:
+            return
+        if self._bar is None or stage != self._stage:
+            self._begin(stage, unit)
+        if self._bar is not None:
+            self._bar.total = max(total, done) or None
+            self._bar.n = done
+            self._bar.refresh()
+
+    def _begin(self, stage: str, unit: str) -> None:
+        from tqdm import tqdm  # noqa: PLC0415 - 50 ms, and only on a terminal
+
+        self._finish()
+        self._stage = stage
+        self._bar = tqdm(
+            desc=_LABELS.get(stage, stage),
+            unit=f" {unit}",
+            unit_scale=unit in {"bytes", "B"},
+            file=sys.stderr,
+            # Not what tqdm asks the terminal for: it shows nothing on one that gives no size.
+            ncols=show.width(),
+            nrows=24,
+            leave=False,
+        )
+
+    def _finish(self) -> None:
+        if self._bar is not None:
+            self._bar.close()
+        self._bar = None
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, exc: BaseException | None, frames: TracebackType | None
+    ) -> None:
+        self._finish()

@@ -1,0 +1,152 @@
+"""``serve``, ``stop``, ``status`` and ``--stdio``: the daemon itself."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import time
+from collections.abc import Mapping
+from typing import Any
+
+from palace_daemon.cli import options, show
+from palace_daemon.client import Client, NotRunningError
+from palace_daemon.errors import DaemonError
+
+STOP_S = 10.0
+"""How long ``stop`` waits; the daemon ends itself by force after two seconds."""
+
+
+def register(commands: options.Commands) -> None:
+    """Declare the commands."""
+    parser = options.add_command(
+        commands,
+        "serve",
+        "run the daemon in this terminal",
+        serve,
+        examples="palace-daemon serve\npalace-daemon --data-dir /srv/palace serve",
+        detail="Other commands start it in the background by themselves. Ends with 4 where one runs already.",
+    )
+    parser.add_argument("--detached", action="store_true", help=argparse.SUPPRESS)
+    parser.add_argument("--stdio", action="store_true", default=argparse.SUPPRESS, help=argparse.SUPPRESS)
+    options.add_command(
+        commands, "stop", "stop the daemon", stop, examples="palace-daemon stop\npalace-daemon stop --json"
+    )
+    parser = options.add_command(
+        commands,
+        "status",
+        "show what is indexed, what is pending, what was skipped and why",
+        status,
+        examples="palace-daemon status\npalace-daemon status --json",
+        detail="Asks the running daemon, and starts none.",
+    )
+
+
+def serve(arguments: argparse.Namespace) -> int:
+    """Run the daemon until a signal or ``stop``."""
+    from palace_daemon import config  # noqa: PLC0415
+    from palace_daemon.rpc import serve as server  # noqa: PLC0415
+
+    settings, _ = config.load(data_dir=arguments.data_dir)
+    return server.run(settings, is_detached=arguments.detached)
+
+
+def stop(arguments: argparse.Namespace) -> int:
+    """Stop the daemon and wait until it is gone; that none runs is no failure."""
+    from palace_daemon.rpc import endpoint  # noqa: PLC0415
+
+    client = Client(arguments.data_dir, timeout_s=STOP_S)
+    try:
+        with client:
+            client.request("palace/stop")
+    except NotRunningError:
+        return _say_stopped(arguments, was_running=False)
+    deadline = time.monotonic() + STOP_S
+    while _is_running(client):
+        if time.monotonic() > deadline:
+            raise DaemonError(f"the daemon still runs {STOP_S:.0f} s after it was asked to stop")
+        time.sleep(0.02)
+    # It lets go of the lock when the database is closed: only then may somebody copy or remove the directory.
+    lock = endpoint.DataLock(client.data_dir)
+    lock.acquire(STOP_S)
+    lock.release()
+    return _say_stopped(arguments, was_running=True)
+
+
+def _is_running(client: Client) -> bool:
+    try:
+        client.connect()
+    except NotRunningError:
+        return False
+    client.close()
+    return True
+
+
+def _say_stopped(arguments: argparse.Namespace, *, was_running: bool) -> int:
+    if arguments.json:
+        show.print_json({"wasRunning": was_running})
+    else:
+        print("stopped" if was_running else "no daemon was running")
+    return options.EXIT_OK
+
+
+def status(arguments: argparse.Namespace) -> int:
+    """Show the daemon's state; exit code 3 where none runs."""
+    with Client(arguments.data_dir, timeout_s=60.0) as client:
+        result = client.request("palace/status")
+    if arguments.json:
+        show.print_json(result)
+    else:
+        _print_status(result)
+    return options.EXIT_OK
+
+
+def _print_status(result: Mapping[str, Any]) -> None:
+    waiting = (
+        f"{show.count(result['sourcesPending'], 'file')} to be mined" if result["sourcesPending"] else "nothing waits"
+    )
+    vectors = f"{result['vectors']:,} of {result['vectors'] + result['vectorsPending']:,}"
+    states = ", ".join(f"{count:,} {state}" for state, count in sorted(result["sources"].items())) or "none"
+    pairs = [
+        ("daemon", f"{result['version']}, process {result['pid']}, up {_duration(result['uptimeS'])}"),
+        ("data", show.Whole(f"{show.tilde(result['dataDir'])} ({show.size(result['databaseBytes'])})")),
+        ("memory", show.size(result["rssBytes"])),
+        ("sessions", f"{result['sessions']:,}"),
+        ("exchanges", f"{result['exchanges']:,}, {result['exchangesSuperseded']:,} superseded"),
+        ("drawers", f"{result['drawers']:,}"),
+        ("vectors", vectors),
+        ("model", f"{result['model']}: {result['modelState']}"),
+        ("files", f"{states}; {waiting}{', paused' if result['isPaused'] else ''}"),
+        ("last mined", show.local_time(result["lastMinedAt"]) if result["lastMinedAt"] else "never"),
+        ("notices by", result["notifier"]),
+    ]
+    pairs += [("watches", show.Whole(_watched(directory))) for directory in result["watched"]]
+    pairs += [
+        ("skipped", f"{show.count(lines, 'line')}: {why.replace('_', ' ')}")
+        for why, lines in sorted(result["linesSkipped"].items())
+    ]
+    pairs += show.file_pairs("failed", result["failures"])
+    if result["lastError"]:
+        pairs.append(("last error", result["lastError"]))
+    show.print_pairs(pairs)
+
+
+def _watched(directory: Mapping[str, Any]) -> str:
+    missing = "" if directory["exists"] else ", does not exist yet"
+    return f"{show.tilde(directory['path'])} ({directory['agent'] or directory['origin']}{missing})"
+
+
+def _duration(seconds: float) -> str:
+    minutes, hours, days = int(seconds // 60), int(seconds // 3600), int(seconds // 86_400)
+    if days:
+        return f"{days} d {hours % 24} h"
+    return f"{hours} h {minutes % 60} min" if hours else f"{minutes} min" if minutes else f"{seconds:.0f} s"
+
+
+def stdio(arguments: argparse.Namespace) -> int:
+    """Join the daemon, or start it, and pass bytes between it and standard input and output until either side ends."""
+    from palace_daemon.cli import pump  # noqa: PLC0415
+
+    client = Client(arguments.data_dir).connect_or_start()
+    with client.detach() as connection:
+        pump.run(connection, sys.stdin.fileno(), sys.stdout.fileno())
+    return options.EXIT_OK

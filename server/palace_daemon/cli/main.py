@@ -1,0 +1,130 @@
+"""Reads the command line, runs the command, and turns errors into exit codes."""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import importlib
+import os
+import sys
+from collections.abc import Collection, Sequence
+
+from palace_daemon import __version__
+from palace_daemon.cli import options
+from palace_daemon.cli.connect import note
+from palace_daemon.errors import PalaceError
+
+GROUPS = {
+    "start": ("start",),
+    "ask": ("recall", "get"),
+    "library": ("mine", "sources", "sessions"),
+    "control": ("serve", "stop", "status"),
+    "models": ("model",),
+    "settings": ("config",),
+    "doctor": ("doctor",),
+}
+"""Module of this package to the commands that it declares, in the order of the help."""
+
+_OVERVIEW = """\
+A local memory for coding agents: mines their transcripts, answers recall requests, sends nothing anywhere.
+
+first run:  palace-daemon start
+then:       palace-daemon recall "why did we move the job queue out of Redis?"
+"""
+
+
+def run(argv: Sequence[str]) -> int:
+    """Run one command line and return its exit code; never raises for what a user can cause."""
+    try:
+        with contextlib.suppress(AttributeError, ValueError):  # replaced or closed streams have no reconfigure
+            sys.stdout.reconfigure(errors="replace")  # type: ignore[union-attr]
+        code = _dispatch(list(argv))
+        if sys.stdout is not None:
+            sys.stdout.flush()
+    except PalaceError as exc:
+        complain(exc)
+        return options.exit_code_of(exc.kind)
+    except BrokenPipeError:
+        _drop_stdout()
+        return options.EXIT_OK
+    except KeyboardInterrupt:
+        return options.EXIT_INTERRUPTED
+    return code
+
+
+def build_parser(words: Collection[str] = ()) -> argparse.ArgumentParser:
+    """Return the parser of the command line.
+
+    Args:
+        words: The words of the command line: where a command is among them, only what that command needs is declared,
+            which halves the time that a call takes. Without one, everything is.
+    """
+    parser = argparse.ArgumentParser(
+        prog="palace-daemon",
+        description=_OVERVIEW,
+        epilog=options.EXIT_CODES,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+        allow_abbrev=False,
+    )
+    options.add_data_dir(parser)
+    parser.add_argument("--version", action="version", version=f"palace-daemon {__version__}")
+    parser.add_argument(
+        "--stdio", action="store_true", help="join the daemon, or start it, and speak JSON-RPC on stdin and stdout"
+    )
+    parser.add_argument(
+        "--bench", nargs=argparse.REMAINDER, metavar="NAME", help="measure; alone it lists what can be measured"
+    )
+    commands = parser.add_subparsers(title="commands", metavar="COMMAND")
+    wanted = [group for group, names in GROUPS.items() if any(name in words for name in names)]
+    for group in wanted or GROUPS:
+        importlib.import_module(f"palace_daemon.cli.{group}").register(commands)
+    return parser
+
+
+def _dispatch(argv: list[str]) -> int:
+    parser = build_parser(argv)
+    try:
+        arguments = parser.parse_args(argv)
+    except SystemExit as exc:
+        return exc.code if isinstance(exc.code, int) else options.EXIT_USAGE
+    if arguments.bench is not None:
+        return _bench(arguments)
+    if arguments.stdio:
+        return _stdio(arguments)
+    if not hasattr(arguments, "run"):
+        parser.print_help(sys.stderr)
+        return options.EXIT_USAGE
+    code: int = arguments.run(arguments)
+    return code
+
+
+def _stdio(arguments: argparse.Namespace) -> int:
+    from palace_daemon.cli import control  # noqa: PLC0415
+
+    return control.stdio(arguments)
+
+
+def _bench(arguments: argparse.Namespace) -> int:
+    from palace_daemon import bench  # noqa: PLC0415 - imports numpy and the data-set adapters
+
+    code: int = bench.main(arguments.bench)
+    return code
+
+
+def complain(exc: PalaceError) -> None:
+    """Print ``exc`` to standard error; a refused parameter is named as the flag that carried it."""
+    text = str(exc)
+    path = getattr(exc, "path", "")
+    if path.startswith("$."):
+        words = "".join(f"-{letter.lower()}" if letter.isupper() else letter for letter in path[2:])
+        text = f"--{words}: {text.partition(' - at ')[0]}"
+    with contextlib.suppress(OSError, ValueError):
+        note(text)
+
+
+def _drop_stdout() -> None:
+    """Point standard output at nothing, so that the interpreter's last flush does not complain."""
+    with contextlib.suppress(OSError, ValueError, AttributeError):
+        null = os.open(os.devnull, os.O_WRONLY)
+        os.dup2(null, sys.stdout.fileno())
+        os.close(null)

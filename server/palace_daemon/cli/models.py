@@ -1,0 +1,79 @@
+"""``model``: which embedding models there are, and installing them."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from palace_daemon.cli import options, show
+from palace_daemon.cli.bar import Bar
+
+if TYPE_CHECKING:
+    from palace_daemon.model import ModelView, Progress
+
+
+def register(commands: options.Commands) -> None:
+    """Declare the command."""
+    parser = options.add_command(
+        commands,
+        "model",
+        "list or install embedding models",
+        run,
+        examples="palace-daemon model list\npalace-daemon model install\n"
+        "palace-daemon model install my-model --from ~/models/my-model",
+        detail="Models are shared by all data directories.",
+    )
+    parser.add_argument("action", choices=("list", "install"))
+    parser.add_argument("id", nargs="?", metavar="ID", help="the model (default: the one that embed.model names)")
+    parser.add_argument(
+        "--from", dest="source", metavar="DIR", help="take model.safetensors or model.onnx and tokenizer.json from here"
+    )
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """List or install."""
+    from palace_daemon import config  # noqa: PLC0415
+
+    settings, _ = config.load(data_dir=arguments.data_dir)
+    if arguments.action == "install":
+        install(arguments.id or settings.embed.model, Path(arguments.source) if arguments.source else None)
+    from palace_daemon.service import build  # noqa: PLC0415 - imports numpy
+
+    views = build.list_models(settings)
+    if arguments.json:
+        from palace_daemon.rpc import convert, wire  # noqa: PLC0415
+
+        result = wire.ModelsResult(models=tuple(convert.model_to_wire(view) for view in views))
+        show.print_json(wire.to_builtins(result))
+    else:
+        _print(views)
+    return options.EXIT_OK
+
+
+def install(model_id: str, source: Path | None = None) -> Path:
+    """Install a model, with a progress bar on a terminal, and return where it is.
+
+    Raises:
+        ModelError: It is unknown, cannot be fetched, or fails a check.
+    """
+    from palace_daemon.service import build  # noqa: PLC0415 - imports numpy
+
+    with Bar() as bar:
+
+        def on_progress(step: Progress) -> None:
+            bar.show(step.stage, step.done, step.total, step.unit)
+
+        return build.install_model(model_id, source=source, on_progress=on_progress)
+
+
+def _print(views: Sequence[ModelView]) -> None:
+    for view in views:
+        state = "installed" if view.is_installed else "not installed"
+        used = ", in use" if view.is_active else ""
+        print(show.paint(view.model_id, "bold") + f"  {state}{used}, {view.dim} dimensions, {view.max_tokens} tokens")
+        if view.is_installed:
+            print(f"    {view.path} ({show.size(view.size_bytes)})")
+        for line in show.fold(view.note, show.width() - 4) if view.note else ():
+            print("    " + line)

@@ -1,0 +1,401 @@
+"""A synchronous client for scripts, agents and the command line. Standard library only, so that it starts at once.
+
+    with Client() as palace:
+        answer = palace.request("palace/recall", {"query": "why did we move the queue?", "limit": 3})
+
+Methods, parameters and results are those of :mod:`palace_daemon.rpc.wire`. One client is one connection; it is not
+thread-safe, and needs no more than one request at a time: open another client for more.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import json
+import os
+import socket
+import stat
+import struct
+import sys
+import threading
+import time
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Self
+
+from palace_daemon import errors, places
+from palace_daemon.errors import DaemonError, PalaceError, RequestError
+
+if TYPE_CHECKING:
+    import subprocess
+
+NotificationListener = Callable[[str, Any], None]
+
+TIMEOUT_S = 30.0
+"""For one answer. Recall takes milliseconds; this covers a daemon that is still opening a large store."""
+START_S = 20.0
+"""For a daemon to listen. It takes about 0.2 s; a machine under load may need far longer."""
+ANSWER_BYTES_MAX = 256 * 1024 * 1024
+"""Largest answer that is read: far above any real one, it stops a peer that is no daemon from filling memory."""
+EXIT_LOCKED = 4
+"""Exit code of a daemon that found another one in its place; equals ``palace_daemon.rpc.serve.EXIT_LOCKED``."""
+_HEADER_BYTES_MAX = 4096
+_POLL_S = 0.02
+_QUEUE_S = 5.0
+_ERROR_CHARS_MAX = 2_000
+
+
+class NotRunningError(DaemonError):
+    """No daemon serves the data directory."""
+
+
+class BadParamsError(RequestError):
+    """The daemon refused a parameter.
+
+    Attributes:
+        path: The JSON path of the field, such as ``$.limit``.
+    """
+
+    kind = "params"
+
+    def __init__(self, message: str, *, hint: str = "", path: str = "$") -> None:
+        super().__init__(message, hint=hint)
+        self.path = path
+
+
+class Client:
+    """A connection to the daemon of one data directory. Use as a context manager.
+
+    Args:
+        data_dir: The daemon's data directory; left out, ``PALACE_HOME`` or the platform's.
+        timeout_s: Seconds that one answer may take; None waits without end.
+    """
+
+    def __init__(self, data_dir: str | os.PathLike[str] | None = None, *, timeout_s: float | None = TIMEOUT_S) -> None:
+        self.data_dir = places.data_dir(data_dir)
+        self.timeout_s = timeout_s
+        self._socket: socket.socket | None = None
+        self._stream: io.BufferedReader | None = None
+        self._last_id = 0
+
+    # ------------------------------------------------------------------------------------------------ connection
+
+    def connect(self) -> Self:
+        """Connect to the running daemon; does nothing if that was done already.
+
+        Raises:
+            NotRunningError: There is none.
+            DaemonError: The socket is not ours, or cannot be used.
+        """
+        if self._socket is not None:
+            return self
+        path = places.socket_path(self.data_dir)
+        check_owner(path)
+        connection = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        connection.settimeout(self.timeout_s)
+        try:
+            _connect(connection, os.fspath(path))
+            _check_peer(connection)
+        except (ConnectionRefusedError, FileNotFoundError) as exc:
+            connection.close()
+            raise _not_running(self.data_dir) from exc
+        except OSError as exc:
+            connection.close()
+            raise DaemonError(f"cannot connect to {path}: {exc.strerror or exc}") from exc
+        except BaseException:
+            connection.close()
+            raise
+        self._socket = connection
+        self._stream = connection.makefile("rb")
+        return self
+
+    def connect_or_start(self, start_timeout_s: float = START_S) -> Self:
+        """Connect to the running daemon, or start one in the background and connect to that.
+
+        Clients that start one at the same moment all end with the same daemon.
+
+        Raises:
+            DaemonError: The daemon ended before it listened (with its own words), or took too long.
+        """
+        with contextlib.suppress(NotRunningError):
+            return self.connect()
+        deadline = time.monotonic() + start_timeout_s
+        while True:
+            with _Starting(self.data_dir) as starting:
+                if self._connect_before(deadline, starting):
+                    return self
+            # The daemon found the directory locked, by one that starts or by one that ends: look again.
+
+    def _connect_before(self, deadline: float, starting: _Starting) -> bool:
+        while True:
+            ended = starting.has_ended()
+            with contextlib.suppress(NotRunningError):
+                self.connect()
+                return True
+            if time.monotonic() > deadline:
+                log = places.log_file(self.data_dir)
+                raise DaemonError("the daemon does not answer on its socket", hint=f"its log is {log}")
+            if ended:
+                return False
+            time.sleep(_POLL_S)
+
+    def close(self) -> None:
+        """Close the connection; idempotent. The daemon lives on, and drops what was still asked."""
+        if self._stream is not None:
+            self._stream.close()
+        if self._socket is not None:
+            self._socket.close()
+        self._socket = self._stream = None
+
+    def detach(self) -> socket.socket:
+        """Return the connected socket and give up its ownership.
+
+        Raises:
+            DaemonError: There is no connection.
+        """
+        if self._socket is None or self._stream is None:
+            raise DaemonError("not connected")
+        connection = self._socket.dup()
+        self.close()
+        connection.settimeout(None)
+        return connection
+
+    def __enter__(self) -> Self:
+        return self.connect()
+
+    def __exit__(
+        self, kind: type[BaseException] | None, exc: BaseException | None, frames: TracebackType | None
+    ) -> None:
+        self.close()
+
+    # -------------------------------------------------------------------------------------------------- requests
+
+    def request(
+        self,
+        method: str,
+        params: Mapping[str, Any] | None = None,
+        on_notification: NotificationListener | None = None,
+    ) -> Any:
+        """Send one request and return its result, as JSON values.
+
+        Args:
+            method: Such as ``palace/recall``.
+            params: Its parameters.
+            on_notification: Called with method and parameters of each notification that comes before the answer.
+
+        Raises:
+            PalaceError: What the daemon answered, as the subclass that its ``data.kind`` names.
+            DaemonError: No answer: the daemon went away, or ``timeout_s`` is over. The connection is closed then.
+        """
+        self.connect()
+        self._last_id += 1
+        message_id = self._last_id
+        deadline = None if self.timeout_s is None else time.monotonic() + self.timeout_s
+        try:
+            self._send({"jsonrpc": "2.0", "id": message_id, "method": method, "params": dict(params or {})})
+            message = self._answer_to(message_id, deadline, on_notification)
+        except TimeoutError as exc:
+            self._abandon(message_id)
+            raise DaemonError(f"the daemon did not answer {method} in {self.timeout_s:g} s") from exc
+        except (OSError, ValueError) as exc:
+            self.close()
+            raise DaemonError(f"lost the daemon: {_reason(exc)}", hint="palace-daemon status") from exc
+        except BaseException:
+            self._abandon(message_id)
+            raise
+        if "error" in message:
+            raise error_from_wire(message["error"])
+        return message.get("result")
+
+    def _send(self, message: dict[str, Any]) -> None:
+        if self._socket is None:
+            raise DaemonError("not connected")
+        body = json.dumps(message).encode("ascii")
+        self._socket.sendall(b"Content-Length: %d\r\n\r\n%s" % (len(body), body))
+
+    def _abandon(self, message_id: int) -> None:
+        """Tell the daemon that nobody waits any more, and close: the stream may stand in the middle of a frame."""
+        with contextlib.suppress(OSError, DaemonError):
+            self._send({"jsonrpc": "2.0", "method": "$/cancelRequest", "params": {"id": message_id}})
+        self.close()
+
+    def _answer_to(
+        self, message_id: int, deadline: float | None, on_notification: NotificationListener | None
+    ) -> dict[str, Any]:
+        while True:
+            message = self._read(deadline)
+            if "method" not in message and message.get("id") in (message_id, None):
+                # An answer without an id is to a frame that the daemon could not read: the one we just sent.
+                return message
+            if "method" in message and "id" not in message and on_notification is not None:
+                on_notification(message["method"], message.get("params"))
+
+    def _read(self, deadline: float | None) -> dict[str, Any]:
+        length = -1
+        while line := self._line(deadline):
+            name, _, value = line.partition(b":")
+            if name.lower() == b"content-length":
+                length = int(value)
+        if not 0 <= length <= ANSWER_BYTES_MAX:
+            raise ValueError("an answer without a usable length")
+        message = json.loads(self._exactly(length, deadline))
+        if not isinstance(message, dict):
+            raise ValueError("an answer that is no object")  # noqa: TRY004 - told to callers as a lost daemon
+        return message
+
+    def _line(self, deadline: float | None) -> bytes:
+        stream = self._waiting(deadline)
+        line = stream.readline(_HEADER_BYTES_MAX)
+        if not line.endswith(b"\n"):
+            raise ConnectionResetError("it closed the connection")
+        return line.strip()
+
+    def _exactly(self, length: int, deadline: float | None) -> bytes:
+        parts: list[bytes] = []
+        while length > 0:
+            # read1 returns after one look at the socket, so that the deadline holds for a peer that trickles.
+            part = self._waiting(deadline).read1(min(length, 1 << 20))
+            if not part:
+                raise ConnectionResetError("it closed the connection")
+            parts.append(part)
+            length -= len(part)
+        return b"".join(parts)
+
+    def _waiting(self, deadline: float | None) -> io.BufferedReader:
+        """Return the stream, its next read bounded by ``deadline``."""
+        if self._socket is None or self._stream is None:
+            raise DaemonError("not connected")
+        if deadline is not None:
+            left = deadline - time.monotonic()
+            if left <= 0:
+                raise TimeoutError
+            self._socket.settimeout(left)
+        return self._stream
+
+
+# ----------------------------------------------------------------------------------------------------------- errors
+
+
+def error_from_wire(error: Mapping[str, Any]) -> PalaceError:
+    """Return the exception for a JSON-RPC error object: the subclass that ``data.kind`` names, else DaemonError."""
+    data = error.get("data")
+    details = data if isinstance(data, dict) else {}
+    hint = str(details.get("hint", ""))
+    message = str(error.get("message", "unknown error")).removesuffix(f" ({hint})")
+    kind = str(details.get("kind", ""))
+    if kind == BadParamsError.kind:
+        return BadParamsError(message, hint=hint, path=str(details.get("path", "$")))
+    return _kinds().get(kind, DaemonError)(message, hint=hint)
+
+
+def _kinds() -> dict[str, type[PalaceError]]:
+    classes = [value for value in vars(errors).values() if isinstance(value, type) and issubclass(value, PalaceError)]
+    return {value.kind: value for value in classes if value is not PalaceError}
+
+
+def _reason(exc: Exception) -> str:
+    return exc.strerror or str(exc) if isinstance(exc, OSError) else str(exc)
+
+
+def _not_running(data_dir: os.PathLike[str]) -> NotRunningError:
+    return NotRunningError(f"no daemon serves {os.fspath(data_dir)}", hint="palace-daemon serve starts one")
+
+
+# ------------------------------------------------------------------------------------------------------- ownership
+
+
+def check_owner(path: Path) -> None:
+    """Check that nobody else can have put the socket at ``path`` there: a question is told to whoever listens.
+
+    Raises:
+        NotRunningError: There is no socket.
+        DaemonError: It, or its directory, belongs to another user or can be changed by one.
+    """
+    if sys.platform == "win32":
+        raise DaemonError("the daemon listens on Unix sockets only so far", hint="use WSL, or recall --no-daemon")
+    try:
+        directory, found = path.parent.lstat(), path.lstat()
+    except FileNotFoundError as exc:
+        raise NotRunningError("no daemon is running", hint="palace-daemon serve starts one") from exc
+    except OSError as exc:
+        raise DaemonError(f"cannot look at {path}: {exc.strerror}") from exc
+    if {directory.st_uid, found.st_uid} != {os.getuid()}:
+        raise DaemonError(f"{path} belongs to another user", hint="set XDG_RUNTIME_DIR to a directory of your own")
+    if not stat.S_ISDIR(directory.st_mode) or stat.S_IMODE(directory.st_mode) & 0o022:
+        raise DaemonError(f"others may change {path.parent}", hint="chmod it to 0700")
+    if not stat.S_ISSOCK(found.st_mode):
+        raise DaemonError(f"{path} is no socket", hint="move it away")
+
+
+def _connect(connection: socket.socket, path: str) -> None:
+    """Connect; waits a while if the daemon's queue is full, which a socket with a timeout would report at once."""
+    deadline = time.monotonic() + _QUEUE_S
+    while True:
+        try:
+            connection.connect(path)
+        except BlockingIOError:
+            if time.monotonic() > deadline:
+                raise
+            time.sleep(_POLL_S)
+        else:
+            return
+
+
+def _check_peer(connection: socket.socket) -> None:
+    option = getattr(socket, "SO_PEERCRED", None)
+    if option is None:
+        return
+    credentials = connection.getsockopt(socket.SOL_SOCKET, option, struct.calcsize("3i"))
+    if struct.unpack("3i", credentials)[1] != os.getuid():
+        raise DaemonError("another user answers on the daemon's socket")
+
+
+# -------------------------------------------------------------------------------------------------------- starting
+
+
+class _Starting:
+    """A daemon that is being started in the background. Use as a context manager."""
+
+    def __init__(self, data_dir: os.PathLike[str]) -> None:
+        import subprocess  # noqa: PLC0415 - 10 ms that most calls need not pay
+        import tempfile  # noqa: PLC0415
+
+        # The daemon's complaints go to a file without a name: a pipe would break under it once we are gone.
+        self._complaints = tempfile.TemporaryFile()  # noqa: SIM115 - closed in __exit__
+        self._process: subprocess.Popen[bytes] = subprocess.Popen(
+            [sys.executable, "-m", "palace_daemon", "--data-dir", os.fspath(data_dir), "serve", "--detached"],
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            stderr=self._complaints,
+            # `-m` puts the working directory on the import path, and we may be called from any project.
+            cwd=Path(data_dir).anchor,
+            start_new_session=True,
+        )
+        # Collects the exit code even if that is long after we connected, so that no zombie stays behind.
+        self._waiter = threading.Thread(target=self._process.wait, name="palace-daemon-waiter", daemon=True)
+        self._waiter.start()
+
+    def has_ended(self) -> bool:
+        """Return whether the process ended because another daemon has the place; False while it lives.
+
+        Raises:
+            DaemonError: It ended for another reason.
+        """
+        code = self._process.returncode
+        if code is None:
+            return False
+        if code == EXIT_LOCKED:
+            return True
+        self._complaints.seek(0)
+        text = self._complaints.read(1 << 16).decode("utf-8", "replace").strip()
+        words = text.rpartition("palace-daemon: ")[2][:_ERROR_CHARS_MAX] or f"exit code {code}"
+        raise DaemonError(f"the daemon did not start: {words}")
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, exc: BaseException | None, frames: TracebackType | None
+    ) -> None:
+        self._complaints.close()

@@ -1,0 +1,254 @@
+"""Model values to wire values, and wire parameters to model values.
+
+Text that comes in is made valid UTF-8 here: a lone surrogate can be written in JSON, but neither stored nor matched.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import re
+from typing import Any, TypeVar
+
+import msgspec
+from msgspec import UNSET, Struct, UnsetType
+
+from palace_daemon import model
+from palace_daemon.rpc import wire
+from palace_daemon.rpc.errors import BadParamsError
+
+P = TypeVar("P", bound=wire.Params)
+R = TypeVar("R", bound=wire.Result)
+
+_PLAIN_DATE = re.compile(r"\d{4}-\d{2}-\d{2}")
+_ISO_TIME = re.compile(r"\d{4}-\d{2}-\d{2}[T ]\d{2}:\d{2}(:\d{2}([.,]\d+)?)?(Z|z|[+-]\d{2}:?\d{2})?")
+_SURROGATE = re.compile("[\ud800-\udfff]")
+_EPOCH = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
+_MS = dt.timedelta(milliseconds=1)
+_DAY_MS = 86_400_000
+_TIME_MS_MAX = 253_402_300_799_999
+"""The last millisecond of the year 9999, beyond which ISO strings have no four-digit year."""
+_UNKNOWN = re.compile(r"unknown field `(?P<name>.+?)`(?: - at `\$(?P<at>.*)`)?$", re.DOTALL)
+_MISSING = re.compile(r"required field `(?P<name>.+?)`(?: - at `\$(?P<at>.*)`)?$", re.DOTALL)
+_AT = re.compile(r" - at `(?P<path>\$.*)`$", re.DOTALL)
+
+
+# -------------------------------------------------------------------------------------------------------- parameters
+
+
+def params_from_wire(raw: Any, kind: type[P]) -> P:
+    """Validate ``raw``, the JSON value of ``params``; a missing or null one counts as an empty object.
+
+    Raises:
+        BadParamsError: A key is unknown or missing, or a value has the wrong type or range.
+    """
+    try:
+        return _valid_text(msgspec.convert({} if raw is None else raw, kind))
+    except msgspec.ValidationError as exc:
+        message = str(exc)
+        raise BadParamsError(message, path=_path_of(message)) from None
+
+
+def recall_query(
+    params: wire.RecallParams, *, limit: int, clock_ms: int, local_offset_minutes: int
+) -> model.RecallQuery:
+    """Return the query that ``params`` asks.
+
+    Args:
+        params: What the caller sent.
+        limit: Hits where the caller names no limit.
+        clock_ms: Stands in for ``now`` where the caller gives none.
+        local_offset_minutes: The zone that goes with ``clock_ms``.
+
+    Raises:
+        BadParamsError: A time cannot be read.
+    """
+    now, offset = clock_ms, local_offset_minutes
+    if not isinstance(params.now, UnsetType):
+        now, offset = now_from_wire(params.now)
+    return model.RecallQuery(
+        text=params.query,
+        now=now,
+        utc_offset_minutes=offset,
+        project=params.project,
+        agent=params.agent,
+        session=params.session,
+        since=time_from_wire(params.since, "since", offset),
+        until=time_from_wire(params.until, "until", offset, ends_day=True),
+        limit=limit if isinstance(params.limit, UnsetType) else params.limit,
+        max_chars=None if params.max_chars is UNSET else params.max_chars,
+        include_superseded=params.include_superseded,
+    )
+
+
+def time_from_wire(
+    value: wire.WireTime | UnsetType, name: str, offset_minutes: int, *, ends_day: bool = False
+) -> int | None:
+    """Return UTC epoch milliseconds, or None where the parameter ``name`` was left out.
+
+    Args:
+        value: Epoch milliseconds, an ISO 8601 time, or a plain date.
+        name: The parameter, for the error.
+        offset_minutes: Zone of a time or date that names none.
+        ends_day: Whether a plain date stands for the end of its day instead of the beginning.
+
+    Raises:
+        BadParamsError: The value is no time, or lies outside the years 1970 to 9999.
+    """
+    if isinstance(value, UnsetType):
+        return None
+    if isinstance(value, int):
+        return _checked(value, name)
+    text = value.strip()
+    if _PLAIN_DATE.fullmatch(text):
+        return _checked(_read_iso(text, name, offset_minutes)[0] + (_DAY_MS if ends_day else 0), name)
+    return _checked(_read_iso(text, name, offset_minutes)[0], name)
+
+
+def now_from_wire(value: wire.WireTime) -> tuple[int, int]:
+    """Return epoch milliseconds and the zone's offset in minutes; a bare number or date counts as UTC.
+
+    Raises:
+        BadParamsError: The value is no time.
+    """
+    if isinstance(value, int):
+        return _checked(value, "now"), 0
+    moment, offset = _read_iso(value.strip(), "now", 0)
+    return _checked(moment, "now"), offset
+
+
+def _read_iso(text: str, name: str, offset_minutes: int) -> tuple[int, int]:
+    if not (_PLAIN_DATE.fullmatch(text) or _ISO_TIME.fullmatch(text)):
+        raise _no_time(name)
+    try:
+        moment = dt.datetime.fromisoformat(text.replace("z", "Z"))
+        if moment.tzinfo is None:
+            moment = moment.replace(tzinfo=dt.timezone(dt.timedelta(minutes=offset_minutes)))
+        offset = moment.utcoffset() or dt.timedelta()
+        return (moment - _EPOCH) // _MS, int(offset.total_seconds() // 60)
+    except (ValueError, OverflowError):
+        raise _no_time(name) from None
+
+
+def _checked(milliseconds: int, name: str) -> int:
+    if not 0 <= milliseconds <= _TIME_MS_MAX:
+        raise _no_time(name)
+    return milliseconds
+
+
+def _no_time(name: str) -> BadParamsError:
+    return BadParamsError(
+        f"Expected an ISO 8601 time, a date (YYYY-MM-DD) or epoch milliseconds, from 1970 to 9999 - at `$.{name}`",
+        path=f"$.{name}",
+    )
+
+
+def _path_of(message: str) -> str:
+    """Return the JSON path of the field that a validation message of msgspec complains about."""
+    for pattern in (_UNKNOWN, _MISSING):
+        if found := pattern.search(message):
+            return f"${found['at'] or ''}.{found['name']}"
+    found = _AT.search(message)
+    return found["path"] if found else "$"
+
+
+def _valid_text(params: P) -> P:
+    """Replace lone surrogates in the strings of ``params`` by U+FFFD."""
+    mended: dict[str, Any] = {}
+    for name in params.__struct_fields__:
+        value = getattr(params, name)
+        if isinstance(value, str):
+            mended[name] = _SURROGATE.sub("\ufffd", value)
+        elif isinstance(value, tuple):
+            mended[name] = tuple(_SURROGATE.sub("\ufffd", item) for item in value)
+    return msgspec.structs.replace(params, **mended)
+
+
+# ----------------------------------------------------------------------------------------------------------- results
+
+
+def time_to_wire(milliseconds: int | None) -> str | None:
+    """Return ``2026-03-04T09:12:31.000Z`` for UTC epoch milliseconds; None stays None."""
+    if milliseconds is None:
+        return None
+    moment = _EPOCH + dt.timedelta(milliseconds=milliseconds)
+    return moment.strftime("%Y-%m-%dT%H:%M:%S.") + f"{moment.microsecond // 1000:03d}Z"
+
+
+def recall_to_wire(answer: model.RecallAnswer) -> wire.RecallResult:
+    """Return the result of ``palace/recall``."""
+    return wire.RecallResult(
+        hits=tuple(_copy(hit, wire.WireHit, started_at=time_to_wire(hit.started_at)) for hit in answer.hits),
+        totals=wire.WireTotals(in_scope=answer.in_scope, matched=answer.matched),
+        freshness=freshness_to_wire(answer.freshness),
+        took_ms=answer.took_ms,
+    )
+
+
+def freshness_to_wire(freshness: model.Freshness) -> wire.WireFreshness:
+    """Return the freshness block."""
+    return _copy(freshness, wire.WireFreshness, last_mined_at=time_to_wire(freshness.last_mined_at))
+
+
+def exchange_to_wire(view: model.ExchangeView) -> wire.WireExchange:
+    """Return the result of ``palace/get``."""
+    return _copy(
+        view,
+        wire.WireExchange,
+        started_at=time_to_wire(view.started_at),
+        ended_at=time_to_wire(view.ended_at),
+        tools=tuple(_copy(tool, wire.WireToolUse) for tool in view.tools),
+        provenance=tuple(_copy(place, wire.WireProvenance) for place in view.provenance),
+    )
+
+
+def session_to_wire(view: model.SessionView) -> wire.WireSession:
+    """Return one row of ``palace/sessions``."""
+    return _copy(view, wire.WireSession, started_at=time_to_wire(view.started_at), ended_at=time_to_wire(view.ended_at))
+
+
+def source_to_wire(view: model.SourceView) -> wire.WireSource:
+    """Return one row of ``palace/sources``."""
+    return _copy(view, wire.WireSource)
+
+
+def status_to_wire(status: model.Status) -> wire.StatusResult:
+    """Return the result of ``palace/status``."""
+    return _copy(
+        status,
+        wire.StatusResult,
+        protocol_version=wire.PROTOCOL_VERSION,
+        started_at=time_to_wire(status.started_at),
+        last_mined_at=time_to_wire(status.last_mined_at),
+        watched=tuple(_copy(directory, wire.WireWatched) for directory in status.watched),
+    )
+
+
+def mine_to_wire(report: model.MineReport) -> wire.MineResult:
+    """Return the result of ``palace/mine``, which is also what ``palace/didMine`` tells."""
+    return _copy(report, wire.MineResult)
+
+
+def model_to_wire(view: model.ModelView) -> wire.WireModel:
+    """Return one row of ``palace/models``."""
+    return _copy(view, wire.WireModel)
+
+
+def progress_to_wire(progress: model.Progress) -> wire.ProgressValue:
+    """Return the ``value`` of a ``$/progress`` report."""
+    share = min(100, 100 * progress.done // progress.total) if progress.total > 0 else None
+    return wire.ProgressValue(
+        kind="report",
+        message=f"{progress.stage}: {progress.done:,} of {progress.total:,} {progress.unit}",
+        percentage=share,
+        stage=progress.stage,
+        done=progress.done,
+        total=progress.total,
+        unit=progress.unit,
+        eta_s=progress.eta_s,
+    )
+
+
+def _copy(value: Struct, kind: type[R], **changed: Any) -> R:
+    """Fill ``kind`` from the fields of ``value`` that have the same names, and from ``changed``."""
+    kept = {name: getattr(value, name) for name in kind.__struct_fields__ if name not in changed}
+    return kind(**kept, **changed)

@@ -1,0 +1,81 @@
+"""Where the daemon's log goes: a rotating private file, and standard error in the foreground; never standard output."""
+
+from __future__ import annotations
+
+import logging
+import os
+import time
+from logging.handlers import RotatingFileHandler
+from pathlib import Path
+
+FILE_BYTES_MAX = 2 * 1024 * 1024
+FILES_KEPT = 3
+_FORMAT = "%(asctime)s.%(msecs)03dZ %(levelname)s %(name)s: %(message)s"
+
+
+class _PlainTemplate(logging.Filter):
+    """Strips arguments and tracebacks from pygls's own records: both can quote parameters, and so a query."""
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        if record.args or record.exc_info:
+            record.msg = f"{record.msg} [values left out]"
+        record.args = ()
+        record.exc_info = record.exc_text = None
+        return True
+
+
+_PLAIN = _PlainTemplate()
+
+
+def quiet_pygls() -> None:
+    """Keep message bodies out of the log: pygls writes them whole at INFO, and failed parameters at ERROR."""
+    logging.getLogger("pygls").setLevel(logging.WARNING)
+    for name in ("pygls.protocol.json_rpc", "pygls.protocol.language_server", "pygls.feature_manager"):
+        logger = logging.getLogger(name)
+        logger.setLevel(logging.WARNING)
+        if _PLAIN not in logger.filters:
+            logger.addFilter(_PLAIN)
+
+
+class _PrivateRotatingHandler(RotatingFileHandler):
+    """Makes its files readable by this user alone."""
+
+    def _open(self) -> object:  # type: ignore[override]  # the stub's TextIOWrapper cannot be named from os.open
+        fd = os.open(self.baseFilename, os.O_WRONLY | os.O_CREAT | os.O_APPEND | getattr(os, "O_CLOEXEC", 0), 0o600)
+        return os.fdopen(fd, self.mode, encoding=self.encoding, errors=self.errors)
+
+
+def set_up(path: Path, level: str, *, with_stderr: bool) -> list[logging.Handler]:
+    """Send the log to ``path`` and, in the foreground, to standard error; returns the handlers that were added.
+
+    A log that cannot be opened never keeps the daemon from working: standard error is used instead.
+    """
+    quiet_pygls()
+    formatter = logging.Formatter(_FORMAT, "%Y-%m-%dT%H:%M:%S")
+    formatter.converter = time.gmtime
+    handlers: list[logging.Handler] = []
+    problem = ""
+    try:
+        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        handlers.append(
+            _PrivateRotatingHandler(path, maxBytes=FILE_BYTES_MAX, backupCount=FILES_KEPT, encoding="utf-8")
+        )
+    except OSError as exc:
+        problem = f"cannot write the log {path}: {exc.strerror}"
+    if with_stderr or problem:
+        handlers.append(logging.StreamHandler())
+    root = logging.getLogger()
+    root.setLevel(level)
+    for handler in handlers:
+        handler.setFormatter(formatter)
+        root.addHandler(handler)
+    if problem:
+        logging.getLogger(__name__).warning("%s", problem)
+    return handlers
+
+
+def tear_down(handlers: list[logging.Handler]) -> None:
+    """Flush, close and remove ``handlers``."""
+    for handler in handlers:
+        logging.getLogger().removeHandler(handler)
+        handler.close()

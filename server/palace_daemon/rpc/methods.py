@@ -1,0 +1,136 @@
+"""Answers one request from a Palace: JSON value in, wire result out. Knows no connection and no pygls.
+
+The daemon's sessions and the command line without a daemon both come through here, so they answer alike.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from msgspec import UnsetType
+
+from palace_daemon.core.ports import StopSignal
+from palace_daemon.rpc import convert, wire
+from palace_daemon.rpc.errors import BadParamsError
+from palace_daemon.service.api import Palace, ProgressListener
+
+
+def local_offset_minutes(now_ms: int) -> int:
+    """Return the offset of this machine's zone from UTC at ``now_ms``."""
+    offset = dt.datetime.fromtimestamp(now_ms / 1000).astimezone().utcoffset()
+    return int((offset or dt.timedelta()).total_seconds() // 60)
+
+
+@dataclass(frozen=True, slots=True)
+class Clock:
+    """The caller's clock where the caller names none: the daemon's own."""
+
+    now_ms: Callable[[], int] = lambda: time.time_ns() // 1_000_000
+    offset_minutes: Callable[[int], int] = local_offset_minutes
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """One request in progress.
+
+    Attributes:
+        palace: What answers.
+        default_limit: Hits of a recall that names no limit.
+        clock: Used where the request carries no ``now``.
+        stop: Set when the caller withdrew.
+        on_progress: Called from the working thread.
+    """
+
+    palace: Palace
+    default_limit: int
+    clock: Clock = Clock()
+    stop: StopSignal | None = None
+    on_progress: ProgressListener | None = None
+
+
+def answer(call: Call, method: str, params: wire.Params) -> wire.Result:
+    """Return the result of ``method``; blocks, so call it from a worker thread.
+
+    Args:
+        call: What answers, and who may stop it.
+        method: A key of :data:`palace_daemon.rpc.wire.METHODS` other than ``palace/stop``.
+        params: Of that method's type.
+
+    Raises:
+        PalaceError: As the methods of :class:`~palace_daemon.service.api.Palace` do.
+        BadParamsError: A value cannot be used as it is.
+    """
+    return _ANSWERS[method](call, params)
+
+
+def _recall(call: Call, params: wire.RecallParams) -> wire.Result:
+    now = call.clock.now_ms()
+    query = convert.recall_query(
+        params, limit=call.default_limit, clock_ms=now, local_offset_minutes=call.clock.offset_minutes(now)
+    )
+    return convert.recall_to_wire(call.palace.recall(query, call.stop))
+
+
+def _get(call: Call, params: wire.GetParams) -> wire.Result:
+    return convert.exchange_to_wire(call.palace.get(params.id))
+
+
+def _sessions(call: Call, params: wire.SessionsParams) -> wire.Result:
+    if params.session_id:
+        views = call.palace.timeline(params.session_id)
+        return wire.TimelineResult(
+            session_id=params.session_id, exchanges=tuple(convert.exchange_to_wire(view) for view in views)
+        )
+    offset = call.clock.offset_minutes(call.clock.now_ms())
+    rows = call.palace.sessions(
+        agent=params.agent,
+        project=params.project,
+        since=convert.time_from_wire(params.since, "since", offset),
+        limit=params.limit,
+        offset=params.offset,
+    )
+    return wire.SessionsResult(sessions=tuple(convert.session_to_wire(row) for row in rows))
+
+
+def _sources(call: Call, params: wire.SourcesParams) -> wire.Result:
+    rows = call.palace.sources(agent=params.agent, state=params.state)
+    return wire.SourcesResult(sources=tuple(convert.source_to_wire(row) for row in rows))
+
+
+def _status(call: Call, _params: wire.NoParams) -> wire.Result:
+    return convert.status_to_wire(call.palace.status())
+
+
+def _mine(call: Call, params: wire.MineParams) -> wire.Result:
+    for number, path in enumerate(params.paths):
+        if "\0" in path or not Path(path).is_absolute():
+            at = f"$.paths[{number}]"
+            raise BadParamsError(f"Expected an absolute path - at `{at}`", path=at)
+    report = call.palace.mine(
+        params.paths,
+        wait=params.wait,
+        newest=None if isinstance(params.newest, UnsetType) else params.newest,
+        on_progress=call.on_progress,
+        stop=call.stop,
+    )
+    return convert.mine_to_wire(report)
+
+
+def _models(call: Call, _params: wire.NoParams) -> wire.Result:
+    return wire.ModelsResult(models=tuple(convert.model_to_wire(view) for view in call.palace.models()))
+
+
+_ANSWERS: dict[str, Callable[[Call, Any], wire.Result]] = {
+    "palace/recall": _recall,
+    "palace/get": _get,
+    "palace/sessions": _sessions,
+    "palace/sources": _sources,
+    "palace/status": _status,
+    "palace/mine": _mine,
+    "palace/models": _models,
+}

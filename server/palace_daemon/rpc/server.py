@@ -1,0 +1,204 @@
+"""The daemon's event loop: accepts connections, opens the service behind them, stops both in bounded time."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import socket
+import threading
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+
+from palace_daemon import places
+from palace_daemon.config import Config
+from palace_daemon.errors import ClosedError, DaemonError, PalaceError
+from palace_daemon.model import MineReport
+from palace_daemon.rpc import convert, endpoint, errors, methods, wire
+from palace_daemon.rpc.endpoint import ending_signals
+from palace_daemon.rpc.session import HANG_UP_S, Session, Shared
+from palace_daemon.service.api import Palace
+
+logger = logging.getLogger(__name__)
+
+OpenPalace = Callable[[Config], Palace]
+
+CONNECTIONS_MAX = 128
+"""Clients at once: each holds a descriptor and up to one frame of memory."""
+QUICK_THREADS = 4
+"""Recall is bound by memory bandwidth and one query embedding: more threads than this only wait for each other."""
+LONG_THREADS = 4
+"""Requests that wait for mining; further ones queue, and can be cancelled while they do."""
+CLOSE_S = 1.3
+"""How long the service may take to stop. With the connections' share this stays within two seconds."""
+
+
+class Daemon:
+    """Serves one data directory. :meth:`serve` runs once, on its own event loop; :meth:`stop` comes from anywhere."""
+
+    def __init__(
+        self,
+        config: Config,
+        open_palace: OpenPalace,
+        *,
+        clock: methods.Clock | None = None,
+        stop_wanted: threading.Event | None = None,
+    ) -> None:
+        self._config = config
+        self._open_palace = open_palace
+        self._clock = clock or methods.Clock()
+        self._sessions: dict[asyncio.Task[None], Session] = {}
+        self.stop_wanted = stop_wanted or threading.Event()
+        """Set once the daemon was asked to stop."""
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._stop_event: asyncio.Event | None = None
+        self._shared: Shared | None = None
+        self.failure: BaseException | None = None
+        """Why the service could not be opened, once :meth:`serve` has returned."""
+
+    def stop(self) -> None:
+        """Ask the daemon to stop; from any thread or signal handler, any number of times."""
+        self.stop_wanted.set()
+        loop, event = self._loop, self._stop_event
+        if loop is not None and event is not None:
+            with contextlib.suppress(RuntimeError):
+                loop.call_soon_threadsafe(event.set)
+
+    async def serve(self, listener: socket.socket, on_open: Callable[[], None] | None = None) -> None:
+        """Answer on ``listener`` until :meth:`stop`; requests wait while the service is being opened.
+
+        Args:
+            listener: A listening socket, which stays the caller's.
+            on_open: Called on the loop once the service is open.
+        """
+        self._loop = asyncio.get_running_loop()
+        self._stop_event = asyncio.Event()
+        self._install_signals()
+        # After the handlers: a signal that came before them has set this, one that comes later reaches the loop.
+        if self.stop_wanted.is_set():
+            return
+        quick = ThreadPoolExecutor(QUICK_THREADS, "palace-quick")
+        long = ThreadPoolExecutor(LONG_THREADS, "palace-long")
+        self._shared = Shared(
+            palace=self._loop.create_future(),
+            quick=quick,
+            long=long,
+            default_limit=self._config.recall.limit,
+            stop=self.stop,
+            clock=self._clock,
+        )
+        server = await asyncio.start_unix_server(self._on_connection, sock=listener)
+        opening = asyncio.create_task(self._open(self._shared, on_open))
+        try:
+            await self._stop_event.wait()
+        finally:
+            server.close()
+            await self._close_sessions()
+            await self._close_palace(self._shared, opening)
+            for pool in (quick, long):
+                pool.shutdown(wait=False, cancel_futures=True)
+
+    # --------------------------------------------------------------------------------------------------- service
+
+    async def _open(self, shared: Shared, on_open: Callable[[], None] | None) -> None:
+        opener = ThreadPoolExecutor(1, "palace-open")
+        loop = asyncio.get_running_loop()
+        try:
+            palace = await loop.run_in_executor(opener, self._open_in_thread)
+        except Exception as exc:  # noqa: BLE001 - whatever it is, waiting clients must hear of it
+            self._fail(shared, exc)
+            return
+        finally:
+            opener.shutdown(wait=False)
+        palace.subscribe(lambda report: self._on_mined(loop, report))
+        palace.start()
+        shared.palace.set_result(palace)
+        logger.info("the store is open")
+        if on_open:
+            on_open()
+
+    def _open_in_thread(self) -> Palace:
+        palace = self._open_palace(self._config)
+        if self.stop_wanted.is_set():
+            palace.close()
+            raise ClosedError("the daemon is stopping")
+        return palace
+
+    def _fail(self, shared: Shared, exc: Exception) -> None:
+        if not isinstance(exc, PalaceError):
+            errors.log_frames(exc, logger)
+            log = places.log_file(self._config.data_dir)
+            exc = DaemonError(f"the daemon cannot start: unexpected {type(exc).__name__}", hint=f"its log is {log}")
+        logger.error("%s", exc)
+        self.failure = exc
+        shared.palace.set_exception(exc)
+        shared.palace.exception()  # marks it as seen, for the case that no client waits
+        # Clients that wait already get the error; those that come later start a daemon of their own.
+        asyncio.get_running_loop().call_later(0.1, self.stop)
+
+    async def _close_palace(self, shared: Shared, opening: asyncio.Task[None]) -> None:
+        if not opening.done():
+            await asyncio.wait({opening}, timeout=CLOSE_S)
+        if not shared.palace.done() or shared.palace.exception() is not None:
+            return
+        closer = ThreadPoolExecutor(1, "palace-close")
+        closing = asyncio.get_running_loop().run_in_executor(closer, shared.palace.result().close)
+        closer.shutdown(wait=False)
+        done, _ = await asyncio.wait({closing}, timeout=CLOSE_S)
+        if not done:
+            logger.warning("the service did not stop in %.1f s", CLOSE_S)
+        elif (exc := closing.exception()) is not None:
+            self.failure = exc
+            errors.log_frames(exc, logger)
+
+    def _on_mined(self, loop: asyncio.AbstractEventLoop, report: MineReport) -> None:
+        """Called from a thread of the service."""
+        with contextlib.suppress(RuntimeError):  # the loop is closed: nobody is left to tell
+            loop.call_soon_threadsafe(self._tell_mined, convert.mine_to_wire(report))
+
+    def _tell_mined(self, report: wire.MineResult) -> None:
+        for session in self._sessions.values():
+            session.notify("palace/didMine", report)
+
+    # ----------------------------------------------------------------------------------------------- connections
+
+    async def _on_connection(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        task = asyncio.current_task()
+        if self._shared is None or task is None or not self._may_serve(writer.get_extra_info("socket")):
+            writer.transport.abort()
+            return
+        session = Session(self._shared, reader, writer)
+        self._sessions[task] = session
+        try:
+            await session.run()
+        except asyncio.CancelledError:
+            pass  # the daemon stops; asyncio's stream callback would report the cancellation as an error
+        except Exception as exc:  # noqa: BLE001 - one connection must not end the others
+            errors.log_frames(exc, logger)
+        finally:
+            del self._sessions[task]
+
+    def _may_serve(self, connection: socket.socket) -> bool:
+        if not endpoint.is_peer_allowed(connection):
+            logger.warning("refused a process of another user")
+            return False
+        if len(self._sessions) >= CONNECTIONS_MAX:
+            logger.warning("refused a connection: %d are open", len(self._sessions))
+            return False
+        return True
+
+    async def _close_sessions(self) -> None:
+        await asyncio.sleep(0)  # lets the answer to palace/stop leave first
+        tasks = list(self._sessions)
+        for task in tasks:
+            task.cancel()
+        if tasks:
+            await asyncio.wait(tasks, timeout=2 * HANG_UP_S)
+
+    def _install_signals(self) -> None:
+        if threading.current_thread() is not threading.main_thread():
+            return
+        loop = asyncio.get_running_loop()
+        for number in ending_signals():
+            with contextlib.suppress(NotImplementedError):  # Windows
+                loop.add_signal_handler(number, self.stop)

@@ -1,0 +1,376 @@
+"""What goes over the wire: parameters, results, and the table of methods.
+
+Keys are camelCase. Times are ISO 8601 UTC strings with milliseconds and ``Z``, or ``null`` where the transcript gives
+none. In parameters a time may also be epoch milliseconds or a plain date. Unknown keys in parameters are errors;
+readers of results should ignore keys that they do not know, since keys are added without a new protocol version.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal
+
+import msgspec
+from msgspec import UNSET, Meta, Struct, UnsetType
+
+PROTOCOL_VERSION = 1
+"""Raised when a key or method changes its meaning or goes away."""
+
+LIMIT_MAX = 1_000
+"""Most hits or rows that one request may ask for: an answer of 1,000 drawers of 2,000 characters is about 2 MB."""
+
+WireTime = str | int
+Limit = Annotated[int, Meta(ge=1, le=LIMIT_MAX)]
+Count = Annotated[int, Meta(ge=0, le=2**53)]
+
+
+class Params(Struct, frozen=True, kw_only=True, rename="camel", forbid_unknown_fields=True):
+    """Base of parameters: unknown keys are refused."""
+
+
+class Result(Struct, frozen=True, kw_only=True, rename="camel"):
+    """Base of results."""
+
+
+# -------------------------------------------------------------------------------------------------------- parameters
+
+
+class NoParams(Params, frozen=True):
+    """Takes nothing."""
+
+
+class RecallParams(Params, frozen=True):
+    """A question and its filters; empty filters filter nothing."""
+
+    query: str
+    project: str = ""
+    agent: str = ""
+    session: str = ""
+    since: WireTime | UnsetType = UNSET
+    """Inclusive. A plain date begins at midnight in the zone of ``now``."""
+    until: WireTime | UnsetType = UNSET
+    """Exclusive, but a plain date takes in its whole day."""
+    limit: Limit | UnsetType = UNSET
+    """Hits at most; left out, the daemon's setting ``recall.limit``."""
+    now: WireTime | UnsetType = UNSET
+    """The caller's clock. An ISO string with an offset carries the caller's zone; left out, the daemon's own."""
+    max_chars: Annotated[int, Meta(ge=1, le=2**53)] | UnsetType = UNSET
+    include_superseded: bool = False
+
+
+class GetParams(Params, frozen=True):
+    """Names an exchange by its own id or by the id of one of its drawers."""
+
+    id: Annotated[str, Meta(min_length=1)]
+
+
+class SessionsParams(Params, frozen=True):
+    """Filters the list of sessions, or names one session whose exchanges are wanted."""
+
+    session_id: str = ""
+    agent: str = ""
+    project: str = ""
+    since: WireTime | UnsetType = UNSET
+    limit: Limit = 50
+    offset: Count = 0
+
+
+class SourcesParams(Params, frozen=True):
+    """Filters the list of transcript files."""
+
+    agent: str = ""
+    state: Literal["", "pending", "ok", "failed", "gone", "skipped"] = ""
+
+
+class MineParams(Params, frozen=True):
+    """Names what to mine; no path means everything that is watched."""
+
+    paths: tuple[Annotated[str, Meta(min_length=1)], ...] = ()
+    """Absolute paths: the daemon does not know the caller's directory."""
+    wait: bool = False
+    newest: Annotated[int, Meta(ge=1, le=2**53)] | UnsetType = UNSET
+    work_done_token: str | int | UnsetType = UNSET
+    """Where given, ``$/progress`` notifications with this token come until the answer."""
+
+
+# ----------------------------------------------------------------------------------------------------------- results
+
+
+class WireHit(Result, frozen=True):
+    """One drawer that answers a query."""
+
+    drawer_id: str
+    exchange_id: str
+    session_id: str
+    session_title: str
+    project: str
+    agent: str
+    started_at: str | None
+    text: str
+    path: str
+    line_start: int
+    line_end: int
+    score: float
+    parts: dict[str, float]
+    matched_terms: tuple[str, ...]
+
+
+class WireTotals(Result, frozen=True):
+    """Drawers in scope, and those of them that share a word with the query."""
+
+    in_scope: int
+    matched: int
+
+
+class WireFreshness(Result, frozen=True):
+    """How current and how complete an answer is."""
+
+    sources_pending: int
+    vectors_pending: int
+    drawers: int
+    vectors_used: bool
+    vectors_reason: str
+    model: str
+    last_mined_at: str | None
+
+
+class RecallResult(Result, frozen=True):
+    """Ranked hits, totals and freshness."""
+
+    hits: tuple[WireHit, ...]
+    totals: WireTotals
+    freshness: WireFreshness
+    took_ms: float
+
+
+class WireToolUse(Result, frozen=True):
+    """One tool call inside a reply."""
+
+    name: str
+    target: str
+
+
+class WireProvenance(Result, frozen=True):
+    """One place in which an exchange stands."""
+
+    path: str
+    line_start: int
+    line_end: int
+    byte_start: int
+    byte_end: int
+    is_owner: bool
+
+
+class WireExchange(Result, frozen=True):
+    """A stored exchange, whole; the result of ``palace/get``."""
+
+    exchange_id: str
+    session_id: str
+    session_title: str
+    agent: str
+    project: str
+    cwd: str
+    branch: str
+    model: str
+    user_text: str
+    user_kind: str
+    reply_text: str
+    reply_final_start: int
+    started_at: str | None
+    ended_at: str | None
+    time_quality: str
+    status: str
+    is_superseded: bool
+    tools: tuple[WireToolUse, ...]
+    flags: tuple[str, ...]
+    drawer_ids: tuple[str, ...]
+    provenance: tuple[WireProvenance, ...]
+    previous_id: str
+    next_id: str
+
+
+class WireSession(Result, frozen=True):
+    """A stored session in a list."""
+
+    session_id: str
+    agent: str
+    project: str
+    title: str
+    parent_session_id: str
+    relation: str
+    started_at: str | None
+    ended_at: str | None
+    exchanges: int
+    is_automated: bool
+
+
+class SessionsResult(Result, frozen=True):
+    """Sessions, newest first."""
+
+    sessions: tuple[WireSession, ...]
+
+
+class TimelineResult(Result, frozen=True):
+    """One session's exchanges in order; the result of ``palace/sessions`` with a ``sessionId``."""
+
+    session_id: str
+    exchanges: tuple[WireExchange, ...]
+
+
+class WireSource(Result, frozen=True):
+    """A transcript file in a list."""
+
+    path: str
+    agent: str
+    state: str
+    size_bytes: int
+    read_bytes: int
+    exchanges: int
+    lines_skipped: dict[str, int]
+    error: str
+
+
+class SourcesResult(Result, frozen=True):
+    """The known transcript files, those that failed first."""
+
+    sources: tuple[WireSource, ...]
+
+
+class WireWatched(Result, frozen=True):
+    """A directory that the daemon watches, or would watch if it existed."""
+
+    path: str
+    agent: str
+    origin: str
+    exists: bool
+    files: int
+    size_bytes: int
+
+
+class StatusResult(Result, frozen=True):
+    """What the daemon holds and does."""
+
+    protocol_version: int
+    version: str
+    pid: int
+    data_dir: str
+    uptime_s: float
+    started_at: str | None
+    sessions: int
+    exchanges: int
+    exchanges_superseded: int
+    drawers: int
+    vectors: int
+    vectors_pending: int
+    sources: dict[str, int]
+    sources_pending: int
+    lines_skipped: dict[str, int]
+    failures: dict[str, str]
+    watched: tuple[WireWatched, ...]
+    notifier: str
+    model: str
+    model_state: str
+    database_bytes: int
+    rss_bytes: int
+    last_error: str
+    is_paused: bool
+    last_mined_at: str | None
+
+
+class MineResult(Result, frozen=True):
+    """What one mining run did; also the parameters of ``palace/didMine``."""
+
+    files: int
+    files_failed: int
+    sessions: int
+    exchanges_added: int
+    exchanges_replaced: int
+    exchanges_superseded: int
+    drawers_added: int
+    drawers_removed: int
+    vectors_added: int
+    lines_read: int
+    lines_skipped: dict[str, int]
+    failures: dict[str, str]
+    files_skipped: dict[str, str]
+    seconds: float
+    seconds_to_vectors: float
+    vectors_reason: str
+
+
+class WireModel(Result, frozen=True):
+    """A model in the registry, installed or not."""
+
+    model_id: str
+    dim: int
+    max_tokens: int
+    is_installed: bool
+    is_active: bool
+    path: str
+    size_bytes: int
+    note: str
+
+
+class ModelsResult(Result, frozen=True):
+    """The known models."""
+
+    models: tuple[WireModel, ...]
+
+
+class StopResult(Result, frozen=True):
+    """Says that the daemon is about to stop."""
+
+    stopping: bool = True
+
+
+class ProgressValue(Result, frozen=True, omit_defaults=True):
+    """``value`` of ``$/progress``: LSP's work-done fields, and the exact counts beside them."""
+
+    kind: Literal["begin", "report", "end"]
+    title: str = ""
+    message: str = ""
+    percentage: int | None = None
+    cancellable: bool = False
+    stage: str = ""
+    done: int | None = None
+    total: int | None = None
+    unit: str = ""
+    eta_s: float | None = None
+
+
+class ErrorData(Result, frozen=True, omit_defaults=True):
+    """``data`` of an error: a stable word, what to do, and which parameter is at fault."""
+
+    kind: str
+    hint: str = ""
+    path: str = ""
+
+
+# ----------------------------------------------------------------------------------------------------------- methods
+
+
+class Method(Struct, frozen=True, kw_only=True):
+    """One request that the daemon answers."""
+
+    params: type[Params]
+    results: tuple[type[Result], ...]
+    is_long: bool = False
+    """Whether it may run for minutes, and so must not take a thread from the quick ones."""
+
+
+METHODS: dict[str, Method] = {
+    "palace/recall": Method(params=RecallParams, results=(RecallResult,)),
+    "palace/get": Method(params=GetParams, results=(WireExchange,)),
+    "palace/sessions": Method(params=SessionsParams, results=(SessionsResult, TimelineResult)),
+    "palace/sources": Method(params=SourcesParams, results=(SourcesResult,)),
+    "palace/status": Method(params=NoParams, results=(StatusResult,)),
+    "palace/mine": Method(params=MineParams, results=(MineResult,), is_long=True),
+    "palace/models": Method(params=NoParams, results=(ModelsResult,)),
+    "palace/stop": Method(params=NoParams, results=(StopResult,)),
+}
+
+NOTIFICATIONS: dict[str, type[Result]] = {"palace/didMine": MineResult}
+
+
+def to_builtins(value: Any) -> Any:
+    """Return ``value`` as dicts, lists, strings and numbers, with wire keys."""
+    return msgspec.to_builtins(value)

@@ -1,0 +1,301 @@
+"""Every command against a running daemon: what it prints, where, and how it ends."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import re
+import shlex
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+
+from palace_daemon import __version__
+from palace_daemon.cli import main
+
+Cli = Callable[..., Any]
+
+
+def commands() -> Iterator[tuple[str, argparse.ArgumentParser]]:
+    parser = main.build_parser()
+    (action,) = [item for item in parser._actions if isinstance(item, argparse._SubParsersAction)]
+    yield from action.choices.items()
+
+
+# ------------------------------------------------------------------------------------------------------------ help
+
+
+@pytest.mark.parametrize(("name", "parser"), list(commands()))
+def test_every_command_has_json_an_example_and_its_exit_codes(name: str, parser: argparse.ArgumentParser) -> None:
+    text = parser.format_help()
+    assert "--json" in text
+    assert f"  palace-daemon {name}" in text or f"palace-daemon --data-dir /srv/palace {name}" in text
+    assert "exit codes:" in text
+
+
+@pytest.mark.parametrize(("name", "parser"), list(commands()))
+def test_every_example_in_the_help_is_a_valid_command_line(name: str, parser: argparse.ArgumentParser) -> None:
+    examples = re.findall(r"palace-daemon (.+)", (parser.epilog or "").split("exit codes")[0])
+    assert examples
+    for example in examples:
+        arguments = main.build_parser().parse_args(shlex.split(example))
+        assert callable(arguments.run), example
+
+
+def test_the_table_of_commands_is_what_the_modules_declare() -> None:
+    assert [name for names in main.GROUPS.values() for name in names] == [name for name, _ in commands()]
+    alone = main.build_parser(["--data-dir", "recall", "status"]).format_help()
+    assert "status" in alone
+    assert "doctor " not in alone
+
+
+def test_version_and_usage(cli: Cli) -> None:
+    assert cli("--version").out == f"palace-daemon {__version__}\n"
+    bare = cli()
+    assert (bare.code, bare.out) == (2, "")
+    assert "COMMAND" in bare.err
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("recall", "--wrong", "q"),
+        ("recall", "--limit", "0", "q"),
+        ("recall", "--limit", "many", "q"),
+        ("recall", "--lim", "3", "q"),
+        ("nonsense",),
+        ("sources", "--state", "fine"),
+        ("config", "set", "watch.paths"),
+        ("config", "show", "extra"),
+        ("model", "remove"),
+    ],
+)
+def test_a_wrong_command_line_ends_with_2_and_says_why(cli: Cli, words: tuple[str, ...]) -> None:
+    outcome = cli(*words)
+    assert (outcome.code, outcome.out) == (2, "")
+    assert outcome.err
+
+
+# ---------------------------------------------------------------------------------------------------------- recall
+
+
+def test_recall_prints_what_a_reader_needs_in_80_columns(cli: Cli, running: Any) -> None:
+    outcome = cli("recall", "why", "--explain")
+    assert outcome.code == 0
+    for part in ("0.750", "claude-code", "tidepool", "2026-03-04", "/t/a.jsonl:3-9", "echo: why", "id d1", "A title"):
+        assert part in outcome.out
+    assert "0.7500 = 0.5000 meaning + 0.2500 words" in outcome.out
+    assert "matched words: echo" in outcome.out
+    assert "1 file still to be mined" in outcome.out
+    assert max(len(line) for line in outcome.out.splitlines()) <= 80
+    assert "\x1b" not in outcome.out
+
+
+def test_recall_passes_every_filter_on(cli: Cli, running: Any, palace: Any) -> None:
+    words = (
+        "--project p --agent codex --session s --since 2026-03-01 --until 2026-03-02T00:00:00Z --limit 3 --max-chars 99"
+    )
+    outcome = cli("recall", "--json", *words.split(), "--now", "2026-03-04T10:00:00+02:00", "q")
+    assert outcome.json["hits"][0]["text"] == "echo: q"
+    (query,) = palace.queries
+    assert (query.project, query.agent, query.session, query.limit, query.max_chars) == ("p", "codex", "s", 3, 99)
+    assert (query.utc_offset_minutes, query.now) == (120, 1_772_611_200_000)
+    assert (query.since, query.until) == (1_772_316_000_000, 1_772_409_600_000)
+
+
+def test_recall_sends_its_own_zone(cli: Cli, running: Any, palace: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TZ", "Asia/Kolkata")
+    time.tzset()
+    try:
+        cli("recall", "q")
+    finally:
+        monkeypatch.delenv("TZ")
+        time.tzset()
+    assert palace.queries[0].utc_offset_minutes == 330
+
+
+@pytest.mark.parametrize("words", [("recall", "-"), ("recall",)])
+def test_recall_reads_the_question_from_standard_input(cli: Cli, running: Any, words: tuple[str, ...]) -> None:
+    outcome = cli(*words, "--json", stdin="żółw\n\xff".encode() + b"\xff\n")
+    assert outcome.json["hits"][0]["text"] == "echo: żółw\n\xff\ufffd"
+
+
+def test_recall_errors_are_named_by_flag_and_end_with_2(cli: Cli, running: Any) -> None:
+    bad_time = cli("recall", "q", "--since", "yesterday")
+    assert bad_time.code == 2
+    assert bad_time.err.startswith("palace-daemon: --since: Expected an ISO 8601 time")
+    bad_agent = cli("recall", "q", "--agent", "nobody")
+    assert (bad_agent.code, bad_agent.out) == (2, "")
+    assert "known are claude-code, codex" in bad_agent.err
+
+
+def test_a_transcript_cannot_send_commands_to_the_terminal(cli: Cli, running: Any) -> None:
+    outcome = cli("recall", "\x1b]0;owned\x07\x1b[31mred \u202eevil")
+    assert not set("\x1b\x07\u202e") & set(outcome.out)
+    assert "\ufffd" in outcome.out
+
+
+# ------------------------------------------------------------------------------------------------ the other readers
+
+
+def test_get_shows_the_exchange_whole(cli: Cli, running: Any) -> None:
+    outcome = cli("get", "e1")
+    assert outcome.code == 0
+    assert "> Why?" in outcome.out
+    assert "Because." in outcome.out
+    assert "/t/a.jsonl:3-9" in outcome.out
+    missing = cli("get", "e9")
+    assert (missing.code, missing.out) == (1, "")
+    assert "no exchange" in missing.err
+
+
+def test_sessions_lists_and_shows_one(cli: Cli, running: Any) -> None:
+    assert "A title" in cli("sessions").out
+    assert "Because." in cli("sessions", "s1").out
+    assert cli("sessions", "s9").code == 1
+    assert (
+        cli("sessions", "--json", "--since", "2026-03-01T00:00:00Z", "--limit", "7").json["sessions"][0]["exchanges"]
+        == 7
+    )
+    empty = cli("sessions", "--offset", "5")
+    assert (empty.code, empty.out) == (1, "no sessions\n")
+
+
+def test_sources_and_status(cli: Cli, running: Any) -> None:
+    assert "1 line skipped" in cli("sources", "--agent", "codex").out
+    assert cli("sources", "--json").json["sources"][0]["path"] == "/t/a.jsonl"
+    status = cli("status")
+    assert status.code == 0
+    assert "1 of 3" in status.out
+    assert "/t (codex, does not exist yet)" in status.out
+    assert cli("status", "--json").json["protocolVersion"] == 1
+
+
+# ------------------------------------------------------------------------------------------------------------ mine
+
+
+def test_mine_makes_paths_absolute_and_reports(
+    cli: Cli, running: Any, palace: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "a.jsonl").write_text("")
+    outcome = cli("mine", "--wait", "a.jsonl")
+    assert outcome.code == 0
+    assert palace.mined == [((str(tmp_path / "a.jsonl"),), True, None)]
+    for part in ("files", "2 mined, 0 failed", "4 new", "8 drawers a second", "1 line: torn"):
+        assert part in outcome.out
+    assert outcome.err == "", "no bar where there is no terminal"
+    assert "in the background" in cli("mine", "a.jsonl").out
+    assert cli("mine", "--json", "a.jsonl").json["linesSkipped"] == {"torn": 1}
+
+
+def test_mine_ends_with_1_where_a_path_is_missing_or_a_file_failed(
+    cli: Cli, running: Any, palace: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    missing = cli("mine", "--wait", "/does/not/exist")
+    assert (missing.code, missing.out) == (1, "")
+    assert "/does/not/exist" in missing.err
+    mine = palace.mine
+    failures = {"/t/b.jsonl": "cannot be read: permission denied"}
+    monkeypatch.setattr(
+        palace, "mine", lambda *args, **more: msgspec.structs.replace(mine(), files_failed=1, failures=failures)
+    )
+    failed = cli("mine", "--wait")
+    assert failed.code == 1
+    assert "/t/b.jsonl cannot be read: permission denied" in " ".join(failed.out.split())
+
+
+# ---------------------------------------------------------------------------------------------------------- daemon
+
+
+def test_stop_waits_until_the_daemon_is_gone_and_can_be_said_twice(cli: Cli, running: Any) -> None:
+    # In a process of its own the daemon removes its socket when its loop has ended.
+    remover = threading.Thread(target=lambda: (running.thread.join(), running.stop()))
+    remover.start()
+    assert cli("stop").out == "stopped\n"
+    remover.join(10)
+    again = cli("stop", "--json")
+    assert (again.code, again.json) == (0, {"wasRunning": False})
+
+
+def test_without_a_daemon_status_ends_with_3(cli: Cli) -> None:
+    outcome = cli("status")
+    assert (outcome.code, outcome.out) == (3, "")
+    assert "no daemon is running" in outcome.err
+
+
+def test_data_dir_may_stand_on_either_side_of_the_command(cli: Cli, running: Any, tmp_path: Path) -> None:
+    home = os.environ["PALACE_HOME"]
+    assert cli("--data-dir", home, "status").code == 0
+    assert cli("status", "--data-dir", home).code == 0
+    assert cli("--data-dir", str(tmp_path), "status").code == 3
+    assert cli("status", "--data-dir", str(tmp_path)).code == 3
+
+
+# ---------------------------------------------------------------------------------------------------------- config
+
+
+def test_config_shows_origins_and_sets_values(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = cli("config", "path").out.strip()
+    assert cli("config", "set", "watch.agents_off", "codex,claude-code").code == 0
+    monkeypatch.setenv("PALACE_RECALL_LIMIT", "4")
+    rows = {row["name"]: row for row in cli("config", "show", "--json").json["settings"]}
+    assert rows["watch.agents_off"] == {"name": "watch.agents_off", "value": ["codex", "claude-code"], "origin": "file"}
+    assert rows["recall.limit"]["origin"] == "environment PALACE_RECALL_LIMIT"
+    assert rows["chunk.max_chars"]["origin"] == "default"
+    assert "agents_off" in Path(path).read_text()
+    assert re.search(r"watch\.agents_off +codex, claude-code +file\n", cli("config", "show").out)
+
+
+def test_config_refuses_what_it_does_not_know(cli: Cli) -> None:
+    unknown = cli("config", "set", "watch.path", "x")
+    assert unknown.code == 2
+    assert "did you mean watch.paths" in unknown.err
+    assert cli("config", "set", "recall.limit", "many").code == 2
+
+
+# --------------------------------------------------------------------------------------------------------- streams
+
+
+def test_output_that_is_closed_early_ends_quietly(running: Any) -> None:
+    command = f'"{sys.executable}" -m palace_daemon recall size900000 --json | head -c 10'
+    done = subprocess.run(["bash", "-c", f"set -o pipefail; {command}"], capture_output=True, timeout=20, check=False)
+    assert (done.returncode, done.stderr) == (0, b"")
+
+
+@pytest.mark.parametrize("redirection", [">&-", "2>&-", ">&- 2>&-"])
+def test_closed_streams_do_no_harm(running: Any, redirection: str) -> None:
+    command = f'"{sys.executable}" -m palace_daemon status {redirection}'
+    done = subprocess.run(["bash", "-c", command], capture_output=True, timeout=20, check=False)
+    assert done.returncode == 0
+    assert b"Traceback" not in done.stderr
+
+
+def test_a_terminal_without_unicode_still_gets_its_answer(running: Any) -> None:
+    environment = {**os.environ, "PYTHONIOENCODING": "ascii", "PYTHONUTF8": "0"}
+    command = [sys.executable, "-m", "palace_daemon", "recall", "żółw 記憶"]
+    done = subprocess.run(command, capture_output=True, timeout=20, check=False, env=environment)
+    assert (done.returncode, done.stderr) == (0, b"")
+    assert b"echo: ?" in done.stdout
+    done = subprocess.run([*command, "--json"], capture_output=True, timeout=20, check=True, env=environment)
+    assert json.loads(done.stdout)["hits"][0]["text"] == "echo: żółw 記憶"
+
+
+def test_the_client_commands_import_nothing_heavy(running: Any) -> None:
+    """``status`` and ``recall`` must start at once: no msgspec, numpy or pygls, no asyncio, no tqdm."""
+    script = (
+        "import sys; from palace_daemon.cli.main import run; code = run(sys.argv[1:]); "
+        "heavy = {'msgspec', 'numpy', 'pygls', 'cattrs', 'asyncio', 'tqdm', 'onnxruntime', 'tempfile_', 'subprocess'}; "
+        "print(sorted(heavy & set(sys.modules)), file=sys.stderr); sys.exit(code)"
+    )
+    for words in (["status"], ["recall", "q"], ["get", "e1"], ["sources"]):
+        done = subprocess.run([sys.executable, "-c", script, *words], capture_output=True, timeout=20, check=True)
+        assert done.stderr == b"[]\n", words

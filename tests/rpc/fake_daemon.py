@@ -1,0 +1,252 @@
+"""A daemon in a thread over an in-memory Palace, and a raw client that speaks to it through a real Unix socket."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import socket
+import threading
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+from palace_daemon import model, places
+from palace_daemon.config import Config
+from palace_daemon.core.ports import StopSignal
+from palace_daemon.errors import CancelledError, NotFoundError, RequestError, SourceError
+from palace_daemon.rpc import endpoint, frames
+from palace_daemon.rpc.server import Daemon
+from palace_daemon.service.api import MineListener, ProgressListener
+
+DEADLINE_S = 10.0
+FRESH = model.Freshness(
+    sources_pending=1, vectors_pending=2, drawers=3, vectors_used=True, vectors_reason="", model="m", last_mined_at=0
+)
+
+
+class FakePalace:
+    """Answers from memory. ``gate`` holds recalls whose text begins with ``wait`` until it is set."""
+
+    def __init__(self) -> None:
+        self.gate = threading.Event()
+        self.queries: list[model.RecallQuery] = []
+        self.mined: list[tuple[tuple[str, ...], bool, int | None]] = []
+        self.waiting = 0
+        self.cancelled = 0
+        self.is_closed = False
+        self.listeners: list[MineListener] = []
+        self.progress_steps = 3
+        self._lock = threading.Lock()
+
+    def start(self) -> None:
+        pass
+
+    def recall(self, query: model.RecallQuery, stop: StopSignal | None = None) -> model.RecallAnswer:
+        self.queries.append(query)
+        if query.agent == "nobody":
+            raise RequestError("unknown agent 'nobody'", hint="known are claude-code, codex")
+        if query.text == "boom":
+            raise ValueError(2 * query.text.upper())
+        if query.text.startswith("wait"):
+            self._wait(stop)
+        text = "x" * int(query.text[4:]) if query.text.startswith("size") else f"echo: {query.text}"
+        score = float("nan") if query.text == "nan" else 0.75
+        hit = model.Hit(
+            drawer_id="d1", exchange_id="e1", session_id="s1", session_title="A title", project="tidepool",
+            agent="claude-code", started_at=1_772_615_551_000, ended_at=None, text=text, path="/t/a.jsonl",
+            line_start=3, line_end=9, score=score, parts={"meaning": 0.5, "words": 0.25}, matched_terms=("echo",),
+        )  # fmt: skip
+        return model.RecallAnswer(hits=(hit,), in_scope=3, matched=1, freshness=FRESH, took_ms=1.5)
+
+    def _wait(self, stop: StopSignal | None) -> None:
+        with self._lock:
+            self.waiting += 1
+        while not self.gate.wait(0.005):
+            if stop is not None and stop.is_set():
+                with self._lock:
+                    self.cancelled += 1
+                raise CancelledError("withdrawn")
+
+    def get(self, item_id: str) -> model.ExchangeView:
+        if item_id != "e1":
+            raise NotFoundError("no exchange or drawer has this id")
+        return model.ExchangeView(
+            exchange_id="e1", session_id="s1", session_title="A title", agent="claude-code", project="tidepool",
+            cwd="/w", branch="main", model="m", user_text="Why?", user_kind="prompt", reply_text="Because.",
+            reply_final_start=0, started_at=1_772_615_551_000, ended_at=1_772_615_552_500, time_quality="exact",
+            status="complete", is_superseded=False, tools=(model.ToolUse(name="Read", target="/w/a.py"),), flags=(),
+            drawer_ids=("d1",), provenance=(model.Provenance(
+                path="/t/a.jsonl", line_start=3, line_end=9, byte_start=0, byte_end=10, is_owner=True),),
+        )  # fmt: skip
+
+    def sessions(
+        self, *, agent: str = "", project: str = "", since: int | None = None, limit: int = 50, offset: int = 0
+    ) -> tuple[model.SessionView, ...]:
+        view = model.SessionView(
+            session_id="s1", agent="claude-code", project="tidepool", title="A title", parent_session_id="",
+            relation="none", started_at=since, ended_at=None, exchanges=limit, is_automated=False,
+        )  # fmt: skip
+        return (view,)[offset:]
+
+    def timeline(self, session_id: str) -> tuple[model.ExchangeView, ...]:
+        if session_id != "s1":
+            raise NotFoundError("no session has this id")
+        return (self.get("e1"),)
+
+    def sources(self, *, agent: str = "", state: str = "") -> tuple[model.SourceView, ...]:
+        return (
+            model.SourceView(
+                path="/t/a.jsonl", agent=agent or "claude-code", state="ok", size_bytes=10, read_bytes=10, exchanges=1,
+                lines_skipped={"malformed": 1}, error="",
+            ),
+        )  # fmt: skip
+
+    def status(self) -> model.Status:
+        return model.Status(
+            version="0", pid=1, data_dir="/d", uptime_s=1.0, started_at=1_772_615_551_000, sessions=1, exchanges=1,
+            exchanges_superseded=0, drawers=3, vectors=1, vectors_pending=2, sources={"ok": 1}, sources_pending=1,
+            lines_skipped={}, failures={}, watched=(model.WatchedDir(path="/t", agent="codex", origin="default",
+            exists=False),), notifier="scripted", model="m", model_state="ready", database_bytes=1, rss_bytes=1,
+            last_error="", is_paused=False, last_mined_at=None,
+        )  # fmt: skip
+
+    def mine(
+        self,
+        paths: Sequence[str] = (),
+        *,
+        wait: bool = False,
+        newest: int | None = None,
+        on_progress: ProgressListener | None = None,
+        stop: StopSignal | None = None,
+    ) -> model.MineReport:
+        self.mined.append((tuple(paths), wait, newest))
+        if paths and not Path(paths[0]).exists():
+            raise SourceError(f"{paths[0]} does not exist")
+        for done in range(self.progress_steps):
+            if on_progress:
+                on_progress(model.Progress(stage="mine", done=done, total=self.progress_steps, unit="files", eta_s=1.0))
+            time.sleep(0.12 if on_progress else 0)
+        if wait and not paths and newest is None:
+            self._wait(stop)
+        report = model.MineReport(files=2, sessions=1, drawers_added=4, lines_skipped={"torn": 1}, seconds=0.5)
+        for listener in list(self.listeners):
+            listener(report)
+        return report
+
+    def models(self) -> tuple[model.ModelView, ...]:
+        return (
+            model.ModelView(
+                model_id="m", dim=384, max_tokens=512, is_installed=True, is_active=True, path="/m", size_bytes=1
+            ),
+        )
+
+    def subscribe(self, on_mined: MineListener) -> Callable[[], None]:
+        self.listeners.append(on_mined)
+        return lambda: self.listeners.remove(on_mined)
+
+    def close(self) -> None:
+        self.is_closed = True
+        self.gate.set()
+
+
+class Wire:
+    """A raw client: sends bytes, reads frames, with a deadline on everything."""
+
+    def __init__(self, path: Path) -> None:
+        self.socket = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        self.socket.settimeout(DEADLINE_S)
+        self.socket.connect(str(path))
+        self._buffer = b""
+
+    def send(self, message: Any) -> None:
+        self.send_body(json.dumps(message).encode())
+
+    def send_body(self, body: bytes) -> None:
+        self.socket.sendall(frames.encode(body))
+
+    def request(self, message_id: Any, method: str, params: Any = None) -> None:
+        message = {"jsonrpc": "2.0", "id": message_id, "method": method}
+        self.send(message if params is None else {**message, "params": params})
+
+    def notify(self, method: str, params: Any = None) -> None:
+        self.send({"jsonrpc": "2.0", "method": method, "params": params})
+
+    def read(self) -> dict[str, Any]:
+        head = self._until(b"\r\n\r\n")
+        length = int(head.split(b"Content-Length: ")[1].split(b"\r\n")[0])
+        while len(self._buffer) < length:
+            self._more()
+        body, self._buffer = self._buffer[:length], self._buffer[length:]
+        message: dict[str, Any] = json.loads(body)
+        return message
+
+    def answer(self) -> dict[str, Any]:
+        """Return the next message that is no notification."""
+        while "method" in (message := self.read()):
+            pass
+        return message
+
+    def call(self, method: str, params: Any = None, message_id: Any = 1) -> dict[str, Any]:
+        self.request(message_id, method, params)
+        return self.answer()
+
+    def read_end(self) -> bytes:
+        """Return what comes until the daemon closes the connection."""
+        try:
+            while part := self.socket.recv(65536):
+                self._buffer += part
+        except ConnectionResetError:
+            pass
+        return self._buffer
+
+    def is_silent(self, seconds: float = 0.15) -> bool:
+        """Return whether nothing comes for ``seconds``."""
+        self.socket.settimeout(seconds)
+        try:
+            return not self._buffer and self.socket.recv(1, socket.MSG_PEEK) == b""
+        except TimeoutError:
+            return True
+        finally:
+            self.socket.settimeout(DEADLINE_S)
+
+    def close(self) -> None:
+        self.socket.close()
+
+    def _until(self, mark: bytes) -> bytes:
+        while mark not in self._buffer:
+            self._more()
+        head, _, self._buffer = self._buffer.partition(mark)
+        return head
+
+    def _more(self) -> None:
+        part = self.socket.recv(1 << 20)
+        if not part:
+            raise ConnectionResetError("the daemon closed the connection")
+        self._buffer += part
+
+
+class Running:
+    """A daemon in a thread of this process."""
+
+    def __init__(self, config: Config, open_palace: Callable[[Config], Any]) -> None:
+        self.path = places.socket_path(config.data_dir)
+        self.lock = endpoint.DataLock(config.data_dir)
+        self.lock.acquire()
+        self.listener = endpoint.listen(self.path)
+        self.daemon = Daemon(config, open_palace)
+        self.thread = threading.Thread(target=self._run, name="daemon-under-test")
+        self.thread.start()
+
+    def _run(self) -> None:
+        asyncio.run(self.daemon.serve(self.listener), debug=False)
+
+    def stop(self) -> float:
+        """Stop, and return how long it took."""
+        begun = time.monotonic()
+        self.daemon.stop()
+        self.thread.join(DEADLINE_S)
+        assert not self.thread.is_alive(), "the daemon does not stop"
+        endpoint.remove_socket(self.path, self.listener)
+        self.lock.release()
+        return time.monotonic() - begun

@@ -22,6 +22,7 @@ LINES_MAX = 26
 _ADVANCE_PX = 8.4
 _LINE_PX = 19
 _MARGIN_PX = 18
+_FONTS = "ui-monospace, DejaVu Sans Mono, Menlo, Consolas, monospace"
 
 
 def main() -> int:
@@ -60,12 +61,14 @@ def svg(lines: list[str]) -> str:
     rows = []
     for number, line in enumerate(lines):
         y = _MARGIN_PX + _LINE_PX * (number + 0.75)
-        rows.append(f'<text x="{_MARGIN_PX}" y="{y:.0f}" fill="{_colour(line)}" xml:space="preserve">{escape(line)}</text>')
+        rows.append(
+            f'<text x="{_MARGIN_PX}" y="{y:.0f}" fill="{_colour(line)}" xml:space="preserve">{escape(line)}</text>'
+        )
     body = "\n".join(rows)
     return (
         f'<svg xmlns="http://www.w3.org/2000/svg" width="{width}" height="{height}" viewBox="0 0 {width} {height}">\n'
         f'<rect width="100%" height="100%" rx="8" fill="#14181d"/>\n'
-        f'<g font-family="ui-monospace, DejaVu Sans Mono, Menlo, Consolas, monospace" font-size="14">\n{body}\n</g>\n</svg>\n'
+        f'<g font-family="{_FONTS}" font-size="14">\n{body}\n</g>\n</svg>\n'
     )
 
 

@@ -12,13 +12,17 @@ import os
 import tomllib
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 import msgspec
-from msgspec import Struct, field
+from msgspec import Meta, Struct, field
 
 from palace_daemon import places
 from palace_daemon.errors import ConfigError
+
+Seconds = Annotated[float, Meta(gt=0)]
+DrawerChars = Annotated[int, Meta(ge=100, le=20_000)]
+"""The chunker needs room for a question and a piece of an answer; beyond 20,000 the model's tokens decide anyway."""
 
 
 class WatchConfig(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -30,22 +34,22 @@ class WatchConfig(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True)
     """Agents whose default directories are left alone."""
     paths: tuple[str, ...] = ()
     """Further transcript directories or files."""
-    rescan_s: float = 300.0
+    rescan_s: Seconds = 300.0
     """Seconds between full rescans, which make up for lost notifications."""
-    debounce_ms: int = 150
+    debounce_ms: Annotated[int, Meta(ge=0, le=60_000)] = 150
     """Milliseconds of quiet after a notification before a file is read; a steady writer is read all the same."""
-    idle_tail_s: float = 120.0
+    idle_tail_s: Seconds = 120.0
     """Seconds without change after which a last line that lacks its LF may be taken."""
 
 
 class ChunkConfig(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """How exchanges are cut into drawers."""
 
-    max_chars: int = 2_000
+    max_chars: DrawerChars = 2_000
     """Characters after which an exchange continues in a further drawer."""
-    paragraph_chars: int = 800
+    paragraph_chars: DrawerChars = 800
     """The same in sessions with fewer than ``min_user_turns`` user turns."""
-    min_user_turns: int = 3
+    min_user_turns: Annotated[int, Meta(ge=0)] = 3
     """User turns from which a session is cut by exchanges; 0 never falls back to paragraphs."""
 
 
@@ -53,14 +57,14 @@ class EmbedConfig(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True)
     """Which model embeds, on how many threads."""
 
     model: str = "all-minilm-l6-v2-int8"
-    threads: int = 0
+    threads: Annotated[int, Meta(ge=0, le=256)] = 0
     """Threads that embed; 0 takes one for each core that this process may use."""
 
 
 class RecallConfig(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Bounds of an answer."""
 
-    limit: int = 10
+    limit: Annotated[int, Meta(ge=1, le=1_000)] = 10
     """Hits when the caller names no limit."""
 
 
@@ -165,7 +169,7 @@ def write_setting(name: str, raw: str) -> Path:
     section, key = name.split(".", 1)
     if section not in document:
         document[section] = tomlkit.table()
-    document[section][key] = list(value) if isinstance(value, tuple) else value  # type: ignore[index]
+    document[section][key] = list(value) if isinstance(value, tuple) else value
     try:
         path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
         temporary = path.with_suffix(".toml.new")
@@ -199,7 +203,9 @@ def _variable(name: str) -> str:
 
 def _from_environment(environ: Mapping[str, str]) -> dict[str, Any]:
     return {
-        name: _split(name, environ[_variable(name)]) for name in setting_names() if environ.get(_variable(name)) is not None
+        name: _split(name, environ[_variable(name)])
+        for name in setting_names()
+        if environ.get(_variable(name)) is not None
     }
 
 

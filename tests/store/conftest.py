@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from palace_daemon.embed.tokens import MiniLmTokenCounter
-from palace_daemon.model import Cursor, Exchange, FileStat, ParseResult, SessionFacts
+from palace_daemon.model import Cursor, Exchange, ExchangeKey, FileStat, ParseResult, SessionFacts
 from palace_daemon.store import sources
 from palace_daemon.store.exchanges import SaveReport
 from palace_daemon.store.sqlite import database_path
@@ -54,6 +54,7 @@ def save_all(
     is_at_end: bool = True,
     sessions: tuple[SessionFacts, ...] = (),
     lines_skipped: dict[str, int] | None = None,
+    superseded_keys: tuple[str, ...] = (),
 ) -> SaveReport:
     """Save exchanges as if ``path`` had told them in one pass; ``reading`` None begins the first pass or goes on."""
 
@@ -77,7 +78,13 @@ def save_all(
         reading=number,
         cursor=Cursor(offset=10, stat=FileStat(size=10, mtime_ns=1, ctime_ns=1, device=1, inode=source_id)),
         parser_state=b"",
-        result=ParseResult(exchanges=exchanges, sessions=sessions, lines_read=1, lines_skipped=lines_skipped or {}),
+        result=ParseResult(
+            exchanges=exchanges,
+            sessions=sessions,
+            lines_read=1,
+            lines_skipped=lines_skipped or {},
+            superseded_keys=tuple(map(ExchangeKey, superseded_keys)),
+        ),
         is_at_end=is_at_end,
     )
     return store.save(batch, mined_at=1)

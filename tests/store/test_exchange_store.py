@@ -20,7 +20,8 @@ LONG = "\n\n".join(f"Paragraph {n} tells of tide gauge number {n} and of its hab
 
 def rows(store: Any, sql: str, *values: object) -> list[tuple[Any, ...]]:
     with store.read() as connection:
-        return connection.execute(sql, values).fetchall()
+        found: list[tuple[Any, ...]] = connection.execute(sql, values).fetchall()
+    return found
 
 
 def assert_sound(store: Any) -> None:
@@ -218,3 +219,10 @@ def test_rebuilding_the_index_changes_nothing(store: Any, save: Any) -> None:
     store.rebuild_index()
     assert logical_dump(store.path) == before
     assert_sound(store)
+
+
+def test_keys_that_a_source_rewound_past_are_superseded(store: Any, save: Any) -> None:
+    save(store, "/a.jsonl", exchange("1"), exchange("2", "Other?", ordinal=1))
+    report = save(store, "/a.jsonl", superseded_keys=("claude-code:1", "claude-code:unknown"))
+    assert report.superseded == 1
+    assert rows(store, "SELECT key FROM exchanges WHERE is_superseded") == [("claude-code:1",)]

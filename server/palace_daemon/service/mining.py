@@ -42,6 +42,8 @@ class Outcome(Struct, kw_only=True):
     """What reading one source came to."""
 
     report: MineReport = field(default_factory=MineReport)
+    sessions: frozenset[tuple[str, str]] = frozenset()
+    """Agent and session id of what was stored."""
     has_tail: bool = False
     """Whether bytes without a line end were held back."""
     has_more: bool = False
@@ -214,7 +216,7 @@ class SourceMiner:
             if position - start >= SLICE_BYTES and reading.parser.offset > start:
                 has_more = True
                 break
-        outcome = Outcome(report=tally.report(), has_more=has_more)
+        outcome = Outcome(report=tally.report(), sessions=frozenset(tally.saves.sessions), has_more=has_more)
         outcome.has_tail = not has_more and reading.parser.offset < stat.size
         outcome.reread = self._paths(tally.saves.sources_to_reread)
         return outcome
@@ -321,6 +323,7 @@ def _joined(first: ParseResult, second: ParseResult) -> ParseResult:
         lines_read=first.lines_read + second.lines_read,
         lines_skipped=dict(Counter(first.lines_skipped) + Counter(second.lines_skipped)),
         problems=first.problems + second.problems,
+        superseded_keys=first.superseded_keys + second.superseded_keys,
     )
 
 

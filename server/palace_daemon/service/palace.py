@@ -309,7 +309,7 @@ class LivePalace:
             self._queue.put(path, mtime_ns(path))
         for other in outcome.reread:
             self._queue.put(other, mtime_ns(other))
-        self._queue.done(path, report, is_last=not outcome.has_more)
+        self._queue.done(path, report, outcome.sessions, is_last=not outcome.has_more)
         if report.exchanges_added or report.exchanges_replaced or report.exchanges_superseded:
             self._embedding.wake()
             self._notify(report)

@@ -6,6 +6,7 @@ import heapq
 import threading
 from collections import Counter
 from collections.abc import Iterable
+from collections.abc import Set as AbstractSet
 
 import msgspec
 
@@ -27,6 +28,7 @@ class Job:
         self._lock = threading.Lock()
         self._finished = threading.Event()
         self._report = MineReport()
+        self._sessions: set[tuple[str, str]] = set()
         if not self._left:
             self._finished.set()
 
@@ -46,7 +48,7 @@ class Job:
         with self._lock:
             return path in self._left
 
-    def add(self, path: str, report: MineReport, *, is_last: bool) -> None:
+    def add(self, path: str, report: MineReport, sessions: AbstractSet[tuple[str, str]], *, is_last: bool) -> None:
         """Add what reading a part of ``path`` brought; ``is_last`` ticks it off."""
         with self._lock:
             if path not in self._left:
@@ -55,6 +57,7 @@ class Job:
                 report = msgspec.structs.replace(
                     report, files_skipped={}, failures=report.files_skipped, files_failed=1
                 )
+            self._sessions |= sessions
             self._report = added(self._report, report, is_new_file=is_last)
             if is_last:
                 self._left.discard(path)
@@ -68,7 +71,7 @@ class Job:
     def report(self) -> MineReport:
         """Return the sum so far."""
         with self._lock:
-            return self._report
+            return msgspec.structs.replace(self._report, sessions=len(self._sessions))
 
 
 class MiningQueue:
@@ -120,14 +123,16 @@ class MiningQueue:
                     return path, is_wanted
             return None
 
-    def done(self, path: str, report: MineReport, *, is_last: bool) -> None:
+    def done(
+        self, path: str, report: MineReport, sessions: AbstractSet[tuple[str, str]] = frozenset(), *, is_last: bool
+    ) -> None:
         """Give back a source that was taken; without ``is_last`` the caller queues its rest itself."""
         with self._changed:
             self._current = None
             again = self._again.pop(path, None)
             jobs = list(self._jobs)
         for job in jobs:
-            job.add(path, report, is_last=is_last)
+            job.add(path, report, sessions, is_last=is_last)
         if again is not None:
             self.put(path, again)
 
@@ -155,11 +160,13 @@ class MiningQueue:
 
 
 def added(total: MineReport, part: MineReport, *, is_new_file: bool) -> MineReport:
-    """Return the sum of two reports; parts of one source count as one file, when ``is_new_file``."""
+    """Return the sum of two reports; parts of one source count as one file, when ``is_new_file``.
+
+    Sessions do not add up, since several sources may tell of one: :class:`Job` counts them.
+    """
     counts = {
         name: getattr(total, name) + getattr(part, name)
         for name in (
-            "sessions",
             "exchanges_added",
             "exchanges_replaced",
             "exchanges_superseded",

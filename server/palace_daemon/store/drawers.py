@@ -20,9 +20,6 @@ from palace_daemon.store.sqlite import Connection
 if TYPE_CHECKING:
     from palace_daemon.store.exchanges import SaveReport
 
-INDEX_VERSION = 1
-"""Raised when drawers or terms are made differently: an older store is cut and indexed anew on opening."""
-
 _ASSIGN_SPAN = ", ".join(f"{name}=?" for name in SPAN_COLUMNS.split(", "))
 
 
@@ -46,6 +43,11 @@ class DrawerStore:
         self._min_user_turns = min_user_turns
         self._edit = PostingsEdit()
         self._generation = 0
+        self.index_version = (
+            f"cut {chunking.CUT_VERSION}, terms {analysis.ANALYSER_VERSION}, {max_chars['exchange']} characters,"
+            f" {max_chars['paragraph']} below {min_user_turns} turns"
+        )
+        """How drawers and terms are made: a store of another version is cut and indexed anew on opening."""
 
     def begin(self, connection: Connection) -> None:
         """Start a transaction's changes under a new generation."""
@@ -119,7 +121,7 @@ class DrawerStore:
         for (exchange_id,) in connection.execute("SELECT id FROM exchanges ORDER BY id").fetchall():
             self.cut_anew(connection, exchange_id, {}, report, is_new=True)
         vectors.drop_orphans(connection)
-        connection.execute("UPDATE state SET index_version=?", (INDEX_VERSION,))
+        connection.execute("UPDATE state SET index_version=?", (self.index_version,))
 
     def _mode(self, connection: Connection, session_id: int) -> CutMode:
         """Say how the session is cut; superseded turns count, so that a rewind changes no drawer."""

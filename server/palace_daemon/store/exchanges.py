@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import hashlib
 import unicodedata
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable
 
 import msgspec
 from msgspec import Struct
 
-from palace_daemon.model import Exchange, SessionFacts
+from palace_daemon.model import Exchange, ParseResult, SessionFacts
 from palace_daemon.store.drawers import DrawerStore
 from palace_daemon.store.sqlite import Connection
 
@@ -58,19 +58,29 @@ class ExchangeStore:
         connection: Connection,
         source_id: int,
         reading: int,
-        exchanges: Sequence[Exchange],
-        sessions: Iterable[SessionFacts],
+        result: ParseResult,
         report: SaveReport,
     ) -> None:
         """Store what one source told, in one go; sessions that gain or lose their third turn are cut anew."""
-        for facts in sessions:
+        for facts in result.sessions:
             self._save_session(connection, facts)
         touched: set[int] = set()
-        for exchange in exchanges:
+        for exchange in result.exchanges:
             report.sessions.add((exchange.agent, exchange.session_id))
             touched.update(self._save_exchange(connection, source_id, reading, exchange, report))
         for session_id in sorted(touched):
             self._drawers.recut_session(connection, session_id, report)
+        for key in result.superseded_keys:
+            self._supersede(connection, source_id, key, report)
+
+    def _supersede(self, connection: Connection, source_id: int, key: str, report: SaveReport) -> None:
+        """Note that the source rewound past the exchange with ``key``."""
+        row = connection.execute("SELECT exchange_id FROM exchange_keys WHERE key=?", (key,)).fetchone()
+        if row is not None:
+            connection.execute(
+                "UPDATE provenance SET is_superseded=1 WHERE exchange_id=? AND source_id=?", (*row, source_id)
+            )
+            self._refresh_superseded(connection, int(row[0]), report)
 
     def supersede_vanished(self, connection: Connection, source_id: int, reading: int, report: SaveReport) -> None:
         """Supersede what the source held in an earlier pass and no longer holds."""

@@ -17,7 +17,7 @@ _M001 = (
         generation INTEGER NOT NULL DEFAULT 0,
         pruned_generation INTEGER NOT NULL DEFAULT 0,
         model TEXT NOT NULL DEFAULT '',
-        index_version INTEGER NOT NULL DEFAULT 0,
+        index_version TEXT NOT NULL DEFAULT '',
         last_mined_at INTEGER
     )""",
     "INSERT INTO state(only_row) VALUES (1)",

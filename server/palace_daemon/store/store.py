@@ -17,7 +17,7 @@ from palace_daemon.core.ports import Float32, TokenCounter
 from palace_daemon.errors import StoreBusyError
 from palace_daemon.model import Cursor, CutMode, ParseResult
 from palace_daemon.store import migrations, sources, sqlite, vectors
-from palace_daemon.store.drawers import INDEX_VERSION, DrawerStore
+from palace_daemon.store.drawers import DrawerStore
 from palace_daemon.store.exchanges import ExchangeStore, SaveReport
 from palace_daemon.store.mirror import Mirror, Snapshot
 from palace_daemon.store.reader import Readers
@@ -73,7 +73,7 @@ class Store:
         connection.execute("DELETE FROM removed_drawers")
         connection.execute("UPDATE state SET pruned_generation=generation")
         (version,) = connection.execute("SELECT index_version FROM state").fetchone()
-        if version != INDEX_VERSION:
+        if version != self._drawers.index_version:
             self._rebuild(connection)
 
     def _rebuild(self, connection: sqlite.Connection) -> SaveReport:
@@ -94,7 +94,7 @@ class Store:
             report = SaveReport()
             self._drawers.begin(connection)
             result = batch.result
-            self._exchanges.save(connection, batch.source_id, batch.reading, result.exchanges, result.sessions, report)
+            self._exchanges.save(connection, batch.source_id, batch.reading, result, report)
             skipped = sources.save_progress(
                 connection,
                 batch.source_id,

@@ -1,0 +1,85 @@
+# Tasks of this repository; `make help` lists them, `make` alone checks everything.
+# Nothing is installed twice: the environment in .venv is brought up to date when pyproject.toml is newer.
+
+SHELL = /bin/sh
+MAKEFLAGS += --no-print-directory
+.NOTPARALLEL:
+.DEFAULT_GOAL = check
+
+VENV = .venv
+BIN = $(VENV)/bin
+PIP = $(BIN)/python -m pip --disable-pip-version-check
+# Tried in this order, since the wheel with a newer SQLite exists for these versions first.
+PYTHONS = python3.11 python3.12 python3.13 python3 python3.14
+ARGS =
+
+.PHONY: help start check setup model lint fmt type test bench clean
+
+help: ## list the tasks
+	@sed -n 's/^\([a-z]*\):.*## /\1|/p' Makefile | while IFS='|' read -r name text; do \
+		printf '  make %-7s %s\n' "$$name" "$$text"; done
+
+start: $(VENV)/.installed ## install, fetch the model, start the daemon, ask a first question (ARGS=--yes asks nothing)
+	@$(BIN)/palace-daemon start $(ARGS)
+
+check: setup model lint type test ## everything that must pass before a commit: lint, types, tests
+
+setup: $(VENV)/.installed-dev ## make the environment with the tools for development
+
+model: $(VENV)/.installed ## install the embedding model into the cache of this user
+	@echo '==> embedding model'
+	@$(BIN)/palace-daemon model install
+
+lint: setup ## style and format, changing nothing
+	@echo '==> ruff'
+	@$(BIN)/ruff check .
+	@$(BIN)/ruff format --check .
+
+fmt: setup ## bring style and format in order
+	@$(BIN)/ruff check --fix .
+	@$(BIN)/ruff format .
+
+type: setup ## types, strictly
+	@echo '==> mypy'
+	@$(BIN)/mypy
+	@MYPYPATH=server:tests $(BIN)/mypy --explicit-package-bases tests
+
+test: setup ## tests; ARGS="tests/watch -k limit" chooses
+	@echo '==> pytest'
+	@$(BIN)/python -m pytest $(ARGS)
+
+bench: $(VENV)/.installed ## measure; without ARGS it lists what can be measured, ARGS=embed runs one
+	@$(BIN)/palace-daemon --bench $(ARGS)
+
+clean: ## remove what the tools leave behind; the environment stays
+	rm -rf build dist .mypy_cache .pytest_cache .ruff_cache .hypothesis
+	find bench models server tests -name __pycache__ -type d -prune -exec rm -rf {} +
+
+$(VENV)/.installed: pyproject.toml | $(BIN)/python
+	@echo '==> installing Palace and its libraries into $(VENV) (about a minute the first time)'
+	@$(PIP) install --quiet --editable .
+	@touch $@
+
+$(VENV)/.installed-dev: pyproject.toml | $(BIN)/python
+	@echo '==> installing Palace, its libraries and the tools for development into $(VENV) (about a minute the first time)'
+	@$(PIP) install --quiet --editable '.[dev]'
+	@touch $(VENV)/.installed $@
+
+$(BIN)/python:
+	@found=; for python in $(PYTHONS); do \
+		if $$python -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null; then found=$$python; break; fi; \
+	done; \
+	if [ -z "$$found" ]; then \
+		echo 'Palace needs Python 3.11 or newer; none of these is: $(PYTHONS).' >&2; \
+		echo 'Install one, or name it: make PYTHONS=/path/to/python3.' >&2; exit 1; \
+	fi; \
+	if ! $$found -c 'import ensurepip, venv' 2>/dev/null; then \
+		package=$$($$found -c 'import sys; print("python%d.%d-venv" % sys.version_info[:2])'); \
+		if [ "$$(id -u)" != 0 ] || ! command -v apt-get >/dev/null; then \
+			echo "$$found cannot make virtual environments. On Debian or Ubuntu: sudo apt-get install $$package" >&2; exit 1; \
+		fi; \
+		echo "==> installing $$package"; \
+		apt-get update -qq && apt-get install -y -qq --no-install-recommends "$$package" >/dev/null || exit 1; \
+	fi; \
+	echo "==> making $(VENV) with $$($$found --version)"; \
+	$$found -m venv --clear $(VENV)

@@ -26,7 +26,7 @@ def by_the_book(documents: list[list[str]], query: list[str]) -> list[float]:
         score = 0.0
         for term in dict.fromkeys(query):
             holders = sum(term in other for other in documents)
-            idf = math.log(1 + (len(documents) - holders + 0.5) / (holders + 0.5))
+            idf = math.log(1 + (len(documents) - holders + 0.5) / (holders + 0.5)) ** 1.5
             frequency = document.count(term)
             score += (
                 idf * frequency * 2.5 / (frequency + 1.5 * (0.25 + 0.75 * len(document) / mean)) if frequency else 0

@@ -178,6 +178,25 @@ def test_a_new_line_is_recalled_by_words_before_it_has_a_vector(make_palace: Any
         hold.set()
 
 
+def test_before_the_first_vector_words_answer(make_palace: Any, transcripts: Path) -> None:
+    palace = make_palace()
+    embedder = palace._models.state().embedder
+    hold = threading.Event()
+    embed = embedder.embed_passages
+    embedder.embed_passages = lambda texts, stop=None: (hold.wait(10), embed(texts, stop))[1]
+    try:
+        assert ask(palace, "zanzibar").hits == ()
+        append(transcripts / "a.jsonl", turn(99, "Where is the zanzibar lever?", "Under the old desk."))
+        palace.mine([str(transcripts)])
+        while palace._queue.pending():
+            pass
+        answer = ask(palace, "zanzibar lever")
+        assert set(answer.hits[0].parts) == {"bm25"}
+        assert answer.freshness.vectors_used is False
+    finally:
+        hold.set()
+
+
 def test_without_a_model_words_answer_and_say_so(mined: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PALACE_MODELS", str(tmp_path / "none"))
     palace = open_read_only(mined._config)

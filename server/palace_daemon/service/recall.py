@@ -112,7 +112,7 @@ class Recall:
         """Score the best candidates exactly, order them and fetch what is shown of them."""
         rows = rank.candidates(scored.total, max(CANDIDATES_MIN, 4 * query.limit))
         parts = {name: values[rows] for name, values in scored.parts.items()}
-        if query_vec is not None and len(rows):
+        if query_vec is not None and "cosine" in parts:
             exact = rank.exact_cosines(drawers.vectors(rows), query_vec)
             parts["cosine"] = np.where(drawers.has_vector[rows], rank.WEIGHTS.cosine * exact, parts["cosine"])
         totals = sum((parts[name] for name in sorted(parts)), np.zeros(len(rows), np.float64))

@@ -14,25 +14,19 @@ from msgspec import Struct
 import palace_daemon
 from palace_daemon.config import Config
 from palace_daemon.core.ports import Notifier, StopSignal
-from palace_daemon.core.transcripts import registry
 from palace_daemon.errors import CancelledError, ClosedError, PalaceError
 from palace_daemon.model import (
-    ExchangeView,
     MineReport,
     ModelView,
     Progress,
-    RecallAnswer,
-    RecallQuery,
-    SessionView,
-    SourceView,
     Status,
 )
-from palace_daemon.service import library, processes
+from palace_daemon.service import processes
+from palace_daemon.service.answers import Answers
 from palace_daemon.service.api import MineListener, ProgressListener
 from palace_daemon.service.embedding import EmbeddingLoop, ModelHost
 from palace_daemon.service.mining import Outcome, SourceMiner
 from palace_daemon.service.queue import Job, MiningQueue
-from palace_daemon.service.recall import Recall
 from palace_daemon.service.watching import Watching, find_sources, mtime_ns
 from palace_daemon.store import sources, vectors, views
 from palace_daemon.store.store import Store
@@ -55,21 +49,19 @@ class Parts(Struct, frozen=True, kw_only=True):
     list_models: Callable[[], tuple[ModelView, ...]]
 
 
-class LivePalace:
+class LivePalace(Answers):
     """Mines, embeds and answers. Thread-safe; see :class:`~palace_daemon.service.api.Palace` for the methods."""
 
     def __init__(self, parts: Parts) -> None:
         """Wire the parts together; no thread of ours runs before :meth:`start` or :meth:`mine`."""
+        self._queue = MiningQueue()
+        super().__init__(parts.store, parts.models, self._queue.pending, parts.list_models)
         self._config = parts.config
         self._store = parts.store
-        self._models = parts.models
         self._clock = parts.clock
-        self._list_models = parts.list_models
-        self._queue = MiningQueue()
         self._miner = SourceMiner(parts.store, parts.clock)
         self._embedding = EmbeddingLoop(parts.store, parts.models, self._on_embedded)
         self._watching = Watching(parts.config.watch, self._queue, parts.notifier, self._known_paths)
-        self._recall = Recall(parts.store, parts.models.state, self._queue.pending, registry.agents())
         self._listeners: list[MineListener] = []
         self._lock = threading.Lock()
         self._stop = threading.Event()
@@ -114,34 +106,6 @@ class LivePalace:
         self._embedding.start()
 
     # -- answers
-
-    def recall(self, query: RecallQuery, stop: StopSignal | None = None) -> RecallAnswer:
-        """Answer a question."""
-        return self._recall.search(query, stop)
-
-    def get(self, item_id: str) -> ExchangeView:
-        """Return one exchange."""
-        return library.get(self._store, item_id)
-
-    def sessions(
-        self, *, agent: str = "", project: str = "", since: int | None = None, limit: int = 50, offset: int = 0
-    ) -> tuple[SessionView, ...]:
-        """Return sessions, newest first."""
-        with self._store.read() as connection:
-            return views.sessions(connection, agent=agent, project=project, since=since, limit=limit, offset=offset)
-
-    def timeline(self, session_id: str) -> tuple[ExchangeView, ...]:
-        """Return one session's exchanges."""
-        return library.timeline(self._store, session_id)
-
-    def sources(self, *, agent: str = "", state: str = "") -> tuple[SourceView, ...]:
-        """Return transcript files."""
-        with self._store.read() as connection:
-            return views.sources(connection, agent=agent, state=state)
-
-    def models(self) -> tuple[ModelView, ...]:
-        """Return the known models."""
-        return self._list_models()
 
     def status(self) -> Status:
         """Return what is held and done."""

@@ -69,10 +69,13 @@ class Snapshot(NamedTuple):
         return np.concatenate([chunk @ query for chunk in self.chunks])[:count]
 
     def vectors(self, rows: NDArray[np.int64]) -> Float32:
-        """Return float32 ``[k, dim]``: the vectors of ``rows``."""
-        if not self.chunks:
-            return np.zeros((len(rows), 0), np.float32)
-        return np.stack([self.chunks[row // CHUNK_ROWS][row % CHUNK_ROWS] for row in rows.tolist()])
+        """Return float32 ``[k, dim]``: the vectors of ``rows``; dim is 0 while there is no vector at all."""
+        dim = self.chunks[0].shape[1] if self.chunks else 0
+        found = np.zeros((len(rows), dim), np.float32)
+        if dim:
+            for at, row in enumerate(rows.tolist()):
+                found[at] = self.chunks[row // CHUNK_ROWS][row % CHUNK_ROWS]
+        return found
 
 
 _NO_IDS = np.empty(0, np.int64)

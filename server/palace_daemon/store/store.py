@@ -39,7 +39,36 @@ class SourceBatch(Struct, frozen=True, kw_only=True):
     """Whether this pass has now seen the whole file: what an older pass knew and this one did not see has vanished."""
 
 
-class Store:
+class _Readable:
+    """The reading half of both kinds of store."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self._readers = Readers(path)
+        self._mirror = Mirror()
+
+    @contextmanager
+    def read(self) -> Iterator[sqlite.Connection]:
+        """Yield a read-only connection inside one transaction."""
+        with self._readers.snapshot() as connection:
+            yield connection
+
+    @contextmanager
+    def read_with_drawers(self) -> Iterator[tuple[sqlite.Connection, Snapshot]]:
+        """Yield a read-only connection and all drawers in memory, both of one and the same state.
+
+        Another thread may bring the mirror past a transaction that has just begun; then a newer one is begun.
+        """
+        for _ in range(_SNAPSHOT_TRIES):
+            with self._readers.snapshot() as connection:
+                snapshot = self._mirror.at(connection)
+                if snapshot is not None:
+                    yield connection, snapshot
+                    return
+        raise StoreBusyError("the store changes faster than it can be read", hint="try again")
+
+
+class Store(_Readable):
     """A data directory's database, open for writing."""
 
     def __init__(
@@ -56,12 +85,10 @@ class Store:
         Raises:
             StoreError: See :mod:`palace_daemon.store.sqlite` and :mod:`palace_daemon.store.migrations`.
         """
-        self.path = path
+        super().__init__(path)
         self._drawers = DrawerStore(counter, max_chars, min_user_turns)
         self._exchanges = ExchangeStore(self._drawers, project_of)
         self._writer = Writer(path)
-        self._readers = Readers(path)
-        self._mirror = Mirror()
         try:
             self._writer.run(self._prepare)
         except BaseException:
@@ -126,25 +153,13 @@ class Store:
         """Run a small piece of work from :mod:`palace_daemon.store.sources` in a transaction of its own."""
         return self._writer.run(work)
 
-    @contextmanager
-    def read(self) -> Iterator[sqlite.Connection]:
-        """Yield a read-only connection inside one transaction."""
-        with self._readers.snapshot() as connection:
-            yield connection
-
-    @contextmanager
-    def read_with_drawers(self) -> Iterator[tuple[sqlite.Connection, Snapshot]]:
-        """Yield a read-only connection and all drawers in memory, both of one and the same state."""
-        with read_with_drawers(self._readers, self._mirror) as pair:
-            yield pair
-
     def close(self) -> None:
         """Finish queued writes and close; idempotent."""
         self._writer.close()
         self._readers.close()
 
 
-class ReadOnlyStore:
+class ReadOnlyStore(_Readable):
     """A data directory's database, open for questions only; another process may be writing."""
 
     def __init__(self, path: Path) -> None:
@@ -153,39 +168,10 @@ class ReadOnlyStore:
         Raises:
             StoreError: There is none, or it cannot be read by this version.
         """
-        self.path = path
-        self._readers = Readers(path)
-        self._mirror = Mirror()
-        with self._readers.snapshot() as connection:
+        super().__init__(path)
+        with self.read() as connection:
             migrations.check_version(connection)
-
-    @contextmanager
-    def read(self) -> Iterator[sqlite.Connection]:
-        """Yield a read-only connection inside one transaction."""
-        with self._readers.snapshot() as connection:
-            yield connection
-
-    @contextmanager
-    def read_with_drawers(self) -> Iterator[tuple[sqlite.Connection, Snapshot]]:
-        """Yield a read-only connection and all drawers in memory, both of one and the same state."""
-        with read_with_drawers(self._readers, self._mirror) as pair:
-            yield pair
 
     def close(self) -> None:
         """Close; idempotent."""
         self._readers.close()
-
-
-@contextmanager
-def read_with_drawers(readers: Readers, mirror: Mirror) -> Iterator[tuple[sqlite.Connection, Snapshot]]:
-    """Pair a read transaction with the mirror's state of the same generation.
-
-    Another thread may bring the mirror past a transaction that has just begun; then a newer one is begun.
-    """
-    for _ in range(_SNAPSHOT_TRIES):
-        with readers.snapshot() as connection:
-            snapshot = mirror.at(connection)
-            if snapshot is not None:
-                yield connection, snapshot
-                return
-    raise StoreBusyError("the store changes faster than it can be read", hint="try again")

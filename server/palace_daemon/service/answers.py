@@ -1,0 +1,81 @@
+"""The answering half of a Palace, the same with and without a daemon."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from palace_daemon.core.ports import StopSignal
+from palace_daemon.core.transcripts import registry
+from palace_daemon.errors import NotFoundError, RequestError
+from palace_daemon.model import ExchangeView, ModelView, RecallAnswer, RecallQuery, SessionView, SourceView
+from palace_daemon.service.embedding import ModelHost
+from palace_daemon.service.recall import Recall
+from palace_daemon.store import views
+from palace_daemon.store.store import ReadOnlyStore, Store
+
+
+class Answers:
+    """Answers questions from a store. Thread-safe; see :class:`~palace_daemon.service.api.Palace` for the methods."""
+
+    def __init__(
+        self,
+        store: Store | ReadOnlyStore,
+        models: ModelHost,
+        sources_pending: Callable[[], int],
+        list_models: Callable[[], tuple[ModelView, ...]],
+    ) -> None:
+        """Take the store, the model, how many sources are still queued, and the list of known models."""
+        self._reading = store
+        self._models = models
+        self._list_models = list_models
+        self._recall = Recall(store, models.state, sources_pending, registry.agents())
+
+    def recall(self, query: RecallQuery, stop: StopSignal | None = None) -> RecallAnswer:
+        """Answer a question."""
+        return self._recall.search(query, stop)
+
+    def get(self, item_id: str) -> ExchangeView:
+        """Return the exchange that an exchange id, a drawer id, or eight or more digits of one name.
+
+        Raises:
+            NotFoundError: None is so named.
+            RequestError: Several are.
+        """
+        with self._reading.read() as connection:
+            found = views.exchange_ids(connection, item_id)
+            if not found:
+                raise NotFoundError("no exchange has this id", hint="ids stand in the hits of a recall")
+            if len(found) > 1:
+                raise RequestError("several exchanges begin with this id", hint="give more digits")
+            return views.exchange(connection, found[0])
+
+    def timeline(self, session_id: str) -> tuple[ExchangeView, ...]:
+        """Return a session's exchanges in order.
+
+        Raises:
+            NotFoundError: No session is so named.
+            RequestError: Several are.
+        """
+        with self._reading.read() as connection:
+            named = views.session_ids(connection, session_id)
+            if not named:
+                raise NotFoundError("no session has this id", hint="`palace-daemon sessions` lists them")
+            if len(named) > 1:
+                raise RequestError("several sessions begin with this id", hint="give more characters")
+            return views.timeline(connection, named[0])
+
+    def sessions(
+        self, *, agent: str = "", project: str = "", since: int | None = None, limit: int = 50, offset: int = 0
+    ) -> tuple[SessionView, ...]:
+        """Return sessions, newest first."""
+        with self._reading.read() as connection:
+            return views.sessions(connection, agent=agent, project=project, since=since, limit=limit, offset=offset)
+
+    def sources(self, *, agent: str = "", state: str = "") -> tuple[SourceView, ...]:
+        """Return transcript files."""
+        with self._reading.read() as connection:
+            return views.sources(connection, agent=agent, state=state)
+
+    def models(self) -> tuple[ModelView, ...]:
+        """Return the known models."""
+        return self._list_models()

@@ -6,6 +6,7 @@ Every connection is opened here, and every driver error leaves this package as o
 from __future__ import annotations
 
 import os
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -31,6 +32,7 @@ BUSY_TIMEOUT_MS = 10_000
 
 DATABASE_NAME = "palace.db"
 _CACHE_KIB = 16_384
+_RETRY_S = 0.02
 _MAX_BOUND_VALUES = 500
 """Values bound in one statement; SQLite's own limit is 32,766, older builds stop at 999."""
 
@@ -84,7 +86,7 @@ def open_writer(path: Path) -> Connection:
         connection = sqlite3.connect(_uri(path, "rw"), uri=True, isolation_level=None, check_same_thread=False)
         try:
             _set_pragmas(connection)
-            connection.execute("PRAGMA journal_mode=WAL")
+            _enter_wal_mode(connection)
             # NORMAL: a power cut can lose the last commits, never consistency; lost lines are mined again.
             connection.execute("PRAGMA synchronous=NORMAL")
             connection.execute("PRAGMA wal_autocheckpoint=2000")
@@ -119,6 +121,24 @@ def batches(
     """Cut ``values`` into lists short enough to bind."""
     for start in range(0, len(values), size):
         yield list(values[start : start + size])
+
+
+def _enter_wal_mode(connection: Connection) -> None:
+    """Switch to WAL, waiting for others that do the same to a new file.
+
+    SQLite gives up at once here, without its busy timeout, since two connections that both upgrade would wait for each
+    other; so the waiting is ours.
+    """
+    deadline = time.monotonic() + BUSY_TIMEOUT_MS / 1000
+    while True:
+        try:
+            connection.execute("PRAGMA journal_mode=WAL")
+        except sqlite3.OperationalError as exc:
+            if "locked" not in str(exc) or time.monotonic() > deadline:
+                raise
+            time.sleep(_RETRY_S)
+        else:
+            return
 
 
 def _set_pragmas(connection: Connection) -> None:

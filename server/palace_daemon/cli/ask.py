@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import sys
+from collections.abc import Sequence
 from typing import Any
 
 from palace_daemon.cli import connect, options, show
@@ -21,11 +22,11 @@ def register(commands: options.Commands) -> None:
         "ask what was said",
         recall,
         examples='palace-daemon recall "why did we move the job queue out of Redis?"\n'
-        'palace-daemon recall --project tidepool --since 2026-03-01 --limit 3 "rate limits"\n'
+        "palace-daemon recall --project tidepool --since 2026-03-01 --limit 3 rate limits\n"
         "git log -1 --format=%B | palace-daemon recall --json -",
         detail="Starts the daemon if none runs.",
     )
-    parser.add_argument("query", nargs="?", metavar="QUERY", help="the question; - reads it from standard input")
+    parser.add_argument("query", nargs="*", metavar="QUERY", help="the question; - reads it from standard input")
     parser.add_argument("--project", default="", help="only this project")
     parser.add_argument("--agent", default="", help="only this agent, such as claude-code or codex")
     parser.add_argument("--session", default="", help="only this session")
@@ -87,10 +88,11 @@ def get(arguments: argparse.Namespace) -> int:
     return options.EXIT_OK
 
 
-def _query(given: str | None) -> str:
-    if given is not None and given != "-":
+def _query(words: Sequence[str]) -> str:
+    given = " ".join(words)
+    if words and given != "-":
         return given
-    if given is None and sys.stdin.isatty():
+    if not words and sys.stdin.isatty():
         raise ConfigError("recall needs a question", hint='palace-daemon recall "what did we decide about ..."')
     data = sys.stdin.buffer.read(QUERY_BYTES_MAX + 1)
     if len(data) > QUERY_BYTES_MAX:

@@ -73,9 +73,7 @@ class DrawerStore:
             for drawer_id, hash_, span in spans
         }
 
-    def cut_anew(
-        self, connection: Connection, exchange_id: int, old: StoredDrawers, report: SaveReport, *, is_new: bool = False
-    ) -> None:
+    def cut_anew(self, connection: Connection, exchange_id: int, old: StoredDrawers, report: SaveReport) -> None:
         """Cut the exchange as its session stands now; only drawers whose text changed are indexed again.
 
         Args:
@@ -83,7 +81,6 @@ class DrawerStore:
             exchange_id: The exchange, its texts already stored.
             old: What :meth:`stored` returned before they were.
             report: Is added to.
-            is_new: Whether nothing of the exchange was stored before.
         """
         session_id, user, reply, started_at = connection.execute(
             "SELECT session_id, user_text, reply_text, started_at FROM exchanges WHERE id=?", (exchange_id,)
@@ -97,7 +94,7 @@ class DrawerStore:
             vectors.want(connection, text_hash(text), started_at)
         for drawer in left.values():
             self._remove(connection, drawer, report)
-        if not is_new:
+        if old:
             self.touch(connection, exchange_id)
 
     def recut_session(self, connection: Connection, session_id: int, report: SaveReport) -> None:
@@ -119,7 +116,7 @@ class DrawerStore:
         connection.execute("INSERT INTO removed_drawers SELECT id, ? FROM drawers", (self._generation,))
         connection.execute("DELETE FROM drawers")
         for (exchange_id,) in connection.execute("SELECT id FROM exchanges ORDER BY id").fetchall():
-            self.cut_anew(connection, exchange_id, {}, report, is_new=True)
+            self.cut_anew(connection, exchange_id, {}, report)
         vectors.drop_orphans(connection)
         connection.execute("UPDATE state SET index_version=?", (self.index_version,))
 

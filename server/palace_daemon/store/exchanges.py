@@ -14,7 +14,7 @@ import msgspec
 from msgspec import Struct
 
 from palace_daemon.model import Exchange, ParseResult, SessionFacts
-from palace_daemon.store.drawers import DrawerStore
+from palace_daemon.store.drawers import DrawerStore, StoredDrawers
 from palace_daemon.store.sqlite import Connection
 
 
@@ -45,6 +45,14 @@ def content_hash(*texts: str) -> bytes:
     return digest.digest()
 
 
+class _Changes:
+    """What one save has changed: exchanges with the drawers they had before, and sessions whose turns may differ."""
+
+    def __init__(self) -> None:
+        self.drawers: dict[int, StoredDrawers] = {}
+        self.sessions: set[int] = set()
+
+
 class ExchangeStore:
     """Saves exchanges inside the caller's write transaction. Used by the writer thread only."""
 
@@ -61,14 +69,19 @@ class ExchangeStore:
         result: ParseResult,
         report: SaveReport,
     ) -> None:
-        """Store what one source told, in one go; sessions that gain or lose their third turn are cut anew."""
+        """Store what one source told, in one go; sessions that gain or lose their third turn are cut anew.
+
+        All texts are stored before any is cut: how an exchange is cut depends on the turns of its session.
+        """
         for facts in result.sessions:
             self._save_session(connection, facts)
-        touched: set[int] = set()
+        changes = _Changes()
         for exchange in result.exchanges:
             report.sessions.add((exchange.agent, exchange.session_id))
-            touched.update(self._save_exchange(connection, source_id, reading, exchange, report))
-        for session_id in sorted(touched):
+            self._save_exchange(connection, source_id, reading, exchange, changes, report)
+        for exchange_id, old in changes.drawers.items():
+            self._drawers.cut_anew(connection, exchange_id, old, report)
+        for session_id in sorted(changes.sessions):
             self._drawers.recut_session(connection, session_id, report)
         for key in result.superseded_keys:
             self._supersede(connection, source_id, key, report)
@@ -131,9 +144,15 @@ class ExchangeStore:
         return int(row[0]) if row else 0
 
     def _save_exchange(
-        self, connection: Connection, source_id: int, reading: int, exchange: Exchange, report: SaveReport
-    ) -> set[int]:
-        """Store one exchange; returns the sessions whose turns changed."""
+        self,
+        connection: Connection,
+        source_id: int,
+        reading: int,
+        exchange: Exchange,
+        changes: _Changes,
+        report: SaveReport,
+    ) -> None:
+        """Store one exchange, noting what must be cut anew."""
         session_id = self._session_row(connection, exchange.agent, exchange.session_id) or self._save_session(
             connection, SessionFacts(agent=exchange.agent, session_id=exchange.session_id, cwd=exchange.cwd)
         )
@@ -141,15 +160,15 @@ class ExchangeStore:
         if exchange_id is None:
             exchange_id = self._insert(connection, source_id, session_id, exchange)
             self._save_provenance(connection, exchange_id, source_id, session_id, reading, exchange)
-            self._drawers.cut_anew(connection, exchange_id, {}, report, is_new=True)
+            changes.drawers[exchange_id] = {}
+            changes.sessions.add(session_id)
             report.added += 1
             report.superseded += exchange.is_superseded
-            return {session_id}
+            return
         self._save_provenance(connection, exchange_id, source_id, session_id, reading, exchange)
         self._add_key(connection, exchange_id, exchange)
-        touched = self._take_from_owner(connection, exchange_id, source_id, session_id, exchange, report)
+        self._take_from_owner(connection, exchange_id, source_id, session_id, exchange, changes, report)
         self._refresh_superseded(connection, exchange_id, report)
-        return touched
 
     @staticmethod
     def _find(connection: Connection, exchange: Exchange) -> int | None:
@@ -247,9 +266,10 @@ class ExchangeStore:
         source_id: int,
         session_id: int,
         exchange: Exchange,
+        changes: _Changes,
         report: SaveReport,
-    ) -> set[int]:
-        """Store this source's telling if it is now the owner's; returns the sessions whose turns changed."""
+    ) -> None:
+        """Store this source's telling if it is now the owner's."""
         (owner,) = connection.execute(
             "SELECT p.source_id FROM provenance p JOIN sources s ON s.id=p.source_id WHERE p.exchange_id=?"
             " ORDER BY p.chars DESC, s.path LIMIT 1",
@@ -261,15 +281,15 @@ class ExchangeStore:
         if owner != source_id:
             if owner != stored_owner:
                 report.sources_to_reread.add(owner)
-            return set()
+            return
         columns = self._columns(exchange) | {"session_id": session_id, "owner_source_id": source_id}
         assignments = ", ".join(f"{name}=?" for name in columns)
-        old = self._drawers.stored(connection, exchange_id)
+        if exchange_id not in changes.drawers:
+            changes.drawers[exchange_id] = self._drawers.stored(connection, exchange_id)
         connection.execute(f"UPDATE exchanges SET {assignments} WHERE id=?", (*columns.values(), exchange_id))
         if columns["content_hash"] != stored_hash:
             report.replaced += 1
-        self._drawers.cut_anew(connection, exchange_id, old, report)
-        return {session_id, int(stored_session)}
+        changes.sessions |= {session_id, int(stored_session)}
 
     def _refresh_superseded(self, connection: Connection, exchange_id: int, report: SaveReport) -> None:
         """An exchange is out of recall when every source that holds it has rewound past it or lost it."""

@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 
 from palace_daemon import places
 from palace_daemon.bench import machine
+from palace_daemon.bench.fingerprint import fingerprint
 from palace_daemon.core.transcripts import registry as formats
 from palace_daemon.embed import minilm, registry
 from palace_daemon.embed.install import golden, install
@@ -106,9 +107,13 @@ def _measure(texts: Sequence[str], embedders: dict[str, minilm.OnnxEmbedder]) ->
                 "worstBatchedVsAlone": round(float(_cosines(together, alone[name]).min()), 7),
             }
         )
-    return {"texts": len(texts), "tokens": tokens, "threads": reference.threads, "machine": machine.describe()} | {
-        "rows": rows
-    }
+    return {
+        "texts": len(texts),
+        "tokens": tokens,
+        "threads": reference.threads,
+        "machine": machine.describe(),
+        "fingerprint": fingerprint(),
+    } | {"rows": rows}
 
 
 def _cosines(left: Float64, right: Float64) -> Float64:

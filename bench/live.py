@@ -19,6 +19,7 @@ from typing import Any
 
 from palace_daemon import places
 from palace_daemon.bench import machine
+from palace_daemon.bench.fingerprint import fingerprint
 from palace_daemon.client import Client
 
 STATEMENTS = (
@@ -55,7 +56,7 @@ def run(args: argparse.Namespace) -> int:
         finally:
             daemon.terminate()
             daemon.wait(10)
-    report = {"rounds": len(rounds), "machine": machine.describe()} | {
+    report = {"rounds": len(rounds), "machine": machine.describe(), "fingerprint": fingerprint()} | {
         f"{name}Ms{label}": round(value * 1000, 1)
         for name, column in (("words", 0), ("meaning", 1))
         for label, value in _summary([one[column] for one in rounds]).items()

@@ -7,6 +7,7 @@ nobody's transcripts.
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 import sys
 import tempfile
@@ -17,7 +18,8 @@ import palace_daemon
 from palace_daemon import places
 
 QUESTION = "why did we move the job queue out of Redis?"
-COLUMNS = 96
+COLUMNS = 104
+_HIT = re.compile(r" ?\d+  \d\.\d+  ")
 LINES_MAX = 26
 _ADVANCE_PX = 8.4
 _LINE_PX = 19
@@ -33,7 +35,8 @@ def main() -> int:
         _palace(root, "mine", str(samples), "--wait")
         answer = _palace(root, "recall", "--limit", "2", QUESTION)
         _palace(root, "stop")
-    text = f"$ palace-daemon recall --limit 2 {QUESTION}\n{answer}".replace(str(samples), "~/.claude/projects")
+    shown = answer.replace(f"{samples}/claude-code", "~/.claude/projects")
+    text = f"$ palace-daemon recall --limit 2 {QUESTION}\n{shown}"
     target.write_text(svg(text.splitlines()[:LINES_MAX]), encoding="utf-8")
     return 0
 
@@ -75,9 +78,7 @@ def svg(lines: list[str]) -> str:
 def _colour(line: str) -> str:
     if line.startswith("$"):
         return "#7ee0a8"
-    if line[:1].isdigit() or line.lstrip()[:1].isdigit():
-        return "#f2c66d"
-    return "#d5dbe3"
+    return "#f2c66d" if _HIT.match(line) else "#d5dbe3"
 
 
 if __name__ == "__main__":

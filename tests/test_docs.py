@@ -1,0 +1,61 @@
+"""The README says what the code does: commands, settings, requests, figures."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from palace_daemon import config
+from palace_daemon.bench.fingerprint import fingerprint
+from palace_daemon.cli import main
+from palace_daemon.rpc import wire
+
+ROOT = Path(__file__).resolve().parents[1]
+README = (ROOT / "README.md").read_text(encoding="utf-8")
+RESULTS = ROOT / "bench" / "results"
+
+
+def result(name: str) -> dict[str, Any]:
+    found: dict[str, Any] = json.loads((RESULTS / name).read_text(encoding="utf-8"))
+    return found
+
+
+@pytest.mark.parametrize("name", ["live.json", "embed.json"])
+def test_quoted_results_are_of_the_current_code(name: str) -> None:
+    assert result(name)["fingerprint"] == fingerprint(), f"measure again: bench/results/{name}"
+
+
+def test_quoted_figures_are_those_of_the_results() -> None:
+    live = result("live.json")
+    rows = {row["name"]: row for row in result("embed.json")["rows"]}
+    int8 = rows["all-minilm-l6-v2-int8"]
+    for figure in (
+        f"{live['wordsMsP50']:.0f} / {live['wordsMsP95']:.0f} ms",
+        f"{live['meaningMsP50']:.0f} / {live['meaningMsP95']:.0f} ms",
+        f"{int8['ratioToFp32']} x",
+        f"{int8['cosineToFp32Mean']:.4f} / {int8['cosineToFp32Min']:.4f}",
+    ):
+        assert f"| {figure} |" in README, figure
+
+
+def test_every_setting_is_in_the_table_with_its_default() -> None:
+    named = set(re.findall(r"^\| `([a-z]+\.[a-z_]+)` \|", README, re.MULTILINE))
+    assert named == set(config.setting_names())
+
+
+def test_every_command_is_in_the_table() -> None:
+    for name in (name for group in main.GROUPS.values() for name in group):
+        assert re.search(rf"^\|.*`{name}[ `]", README, re.MULTILINE), name
+
+
+def test_every_request_is_named() -> None:
+    assert set(re.findall(r"`(palace/[a-zA-Z]+)`", README)) == set(wire.METHODS) | set(wire.NOTIFICATIONS)
+
+
+def test_every_link_leads_somewhere() -> None:
+    for target in re.findall(r"\]\(([^)#]+)\)", README):
+        assert (ROOT / target).exists(), target

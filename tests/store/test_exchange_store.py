@@ -40,6 +40,13 @@ def test_saving_twice_adds_nothing(store: Any, save: Any) -> None:
     assert_sound(store)
 
 
+def test_closing_folds_the_log_into_one_file(store: Any, save: Any) -> None:
+    save(store, "/a.jsonl", exchange("1"))
+    assert rows(store, "SELECT count(*) FROM exchanges") == [(1,)]
+    store.close()
+    assert [file.name for file in store.path.parent.iterdir()] == [store.path.name]
+
+
 def test_drawers_joined_give_the_exchange_back(store: Any, save: Any) -> None:
     user, reply = "Please  keep\n\tmy spaces \n" * 300, LONG + "\n\n```py\nx  =  1\n```\n"
     save(store, "/a.jsonl", exchange("1", user, reply))

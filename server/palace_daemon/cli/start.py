@@ -169,8 +169,19 @@ def _first_answer(arguments: argparse.Namespace, question: str) -> int:
         print(show.paint(f"\n? {show.one_line(question, show.width() - 2)}\n", "bold"))
         show.print_recall(result, is_explained=False)
     _say("\nThe daemon runs in the background and reads new transcripts as they are written.")
-    _say('Next:  palace-daemon recall "your question"    palace-daemon status    palace-daemon stop')
+    name = _command()
+    _say(f"Next:  {name} recall your question\n       {name} status\n       {name} stop")
     return options.EXIT_OK if result["hits"] else options.EXIT_NOTHING
+
+
+def _command() -> str:
+    """Return how this command is called from here: by its name if the shell finds it, else by its path."""
+    import shutil  # noqa: PLC0415 - used once
+
+    called = sys.argv[0]
+    if shutil.which("palace-daemon") or Path(called).name != "palace-daemon":
+        return "palace-daemon"
+    return os.path.relpath(called) if Path(called).is_relative_to(Path.cwd()) else called
 
 
 def _say(text: str) -> None:

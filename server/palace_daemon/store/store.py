@@ -154,9 +154,13 @@ class Store(_Readable):
         return self._writer.run(work)
 
     def close(self) -> None:
-        """Finish queued writes and close; idempotent."""
-        self._writer.close()
+        """Finish queued writes and close; idempotent.
+
+        The writer goes last: the last connection to close folds the write-ahead log into the database, and a read-only
+        one cannot.
+        """
         self._readers.close()
+        self._writer.close()
 
 
 class ReadOnlyStore(_Readable):

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from palace_daemon.core import chunking
-from palace_daemon.core.boundaries import Boundaries
+from palace_daemon.core.boundaries import Boundaries, fixed_until
 from palace_daemon.embed.tokens import MiniLmTokenCounter
 from palace_daemon.model import DrawerSpan
 
@@ -240,6 +240,70 @@ def test_a_growing_reply_keeps_all_drawers_but_the_last_two(
     before = _cut(user, reply, max_chars, max_tokens)
     after = _cut(user, reply + more, max_chars, max_tokens)
     assert after[: max(0, len(before) - 2)] == before[: max(0, len(before) - 2)]
+
+
+@settings(max_examples=300, deadline=None)
+@given(
+    _PASSAGES,
+    _PASSAGES,
+    st.lists(st.tuples(st.floats(0, 1), _PASSAGES), min_size=1, max_size=4),
+    st.sampled_from([100, 180, 500]),
+    st.sampled_from([24, 60, 512]),
+)
+def test_going_on_equals_a_cut_from_scratch(
+    user: str, reply: str, changes: list[tuple[float, str]], max_chars: int, max_tokens: int
+) -> None:
+    counter = FakeCounter(max_tokens)
+    spans = chunking.cut(user, reply, counter, max_chars=max_chars)
+    for share, more in changes:  # 1 appends; less also drops what stood behind
+        changed = reply[: round(len(reply) * share)] + more
+        kept = chunking.unchanged(spans, reply, changed, max_chars=max_chars)
+        spans = chunking.cut(user, changed, counter, max_chars=max_chars, kept=kept)
+        reply = changed
+        assert spans == chunking.cut(user, reply, counter, max_chars=max_chars)
+
+
+@settings(max_examples=300, deadline=None)
+@given(
+    _PASSAGES,
+    st.sampled_from(["", "\n```", "\n   ~~~ sh", "\n`"]),
+    st.lists(st.one_of(st.sampled_from(["`", "``\n", "\n", " x"]), _PASSAGES), min_size=2, max_size=2, unique=True),
+    st.integers(1, 300),
+)
+def test_what_is_fixed_is_cut_alike_whatever_follows(passage: str, last: str, rests: list[str], size: int) -> None:
+    text = passage + last
+    fixed = fixed_until(text + rests[0], len(text))
+    one, other = Boundaries(text + rests[0]), Boundaries(text + rests[1])
+    for hard in range(max(size, fixed - 30), fixed + 1):
+        assert one.best(hard - size, hard) == other.best(hard - size, hard)
+
+
+@pytest.mark.parametrize("ending", ["```", "```py", "   ~~~ sh", "``", "            ``"])
+def test_a_line_that_may_yet_be_no_fence_is_not_fixed(ending: str) -> None:
+    text = "words of prose\n" * 40 + ending
+    fixed = fixed_until(text + "later", len(text))
+    assert len(text) - len(ending) - 16 <= fixed < len(text) - len(ending)
+
+
+def test_one_more_line_costs_few_counts_however_long_the_reply_is() -> None:
+    reply = _prose(20_000)
+    spans = _cut("Why did we move the queue?", reply)
+    counter = FakeCounter()
+    longer = reply + "\n\nOne more line."
+    kept = chunking.unchanged(spans, reply, longer, max_chars=2000)
+    after = chunking.cut("Why did we move the queue?", longer, counter, max_chars=2000, kept=kept)
+    assert len(spans) > 50
+    assert len(kept) >= len(spans) - 3
+    assert counter.calls < 30
+    assert after == _cut("Why did we move the queue?", longer)
+
+
+def test_a_reply_that_became_blank_keeps_nothing() -> None:
+    blank = "\n" * 500
+    spans = _cut("", blank + "word", max_chars=100)
+    kept = chunking.unchanged(spans, blank + "word", blank, max_chars=100)
+    assert kept
+    assert chunking.cut("", blank, FakeCounter(), max_chars=100, kept=kept) == ()
 
 
 def test_dense_text_is_cut_with_few_counts() -> None:

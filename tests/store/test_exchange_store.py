@@ -1,10 +1,12 @@
 from __future__ import annotations
 
+import functools
 import itertools
 import random
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import numpy as np
 import pytest
 from support.dumps import logical_dump
@@ -12,7 +14,7 @@ from support.exchanges import DAY_MS, FIRST_DAY, exchange
 
 from palace_daemon.core import chunking
 from palace_daemon.model import Exchange, SessionFacts
-from palace_daemon.store import check, postings, sources, vectors, views
+from palace_daemon.store import check, postings, sources, sqlite, vectors, views
 from palace_daemon.store.spans import SPAN_COLUMNS, span_of
 
 LONG = "\n\n".join(f"Paragraph {n} tells of tide gauge number {n} and of its habit of drifting." for n in range(80))
@@ -233,3 +235,113 @@ def test_keys_that_a_source_rewound_past_are_superseded(store: Any, save: Any) -
     report = save(store, "/a.jsonl", superseded_keys=("claude-code:1", "claude-code:unknown"))
     assert report.superseded == 1
     assert rows(store, "SELECT key FROM exchanges WHERE is_superseded") == [("claude-code:1",)]
+
+
+def test_one_more_line_touches_the_last_drawers_only(store: Any, save: Any) -> None:
+    save(store, "/a.jsonl", exchange("1", reply=LONG))
+    before = rows(store, "SELECT id, generation FROM drawers ORDER BY ordinal")
+    save(store, "/a.jsonl", exchange("1", reply=LONG + "\n\nOne more line."))
+    after = rows(store, "SELECT id, generation FROM drawers ORDER BY ordinal")
+    assert len(before) >= 8
+    assert after[: len(before) - 2] == before[:-2]
+    assert after[-1][1] > before[-1][1]
+    assert_sound(store)
+
+
+@pytest.mark.parametrize(
+    "change", [{"started_at": FIRST_DAY + 1}, {"cwd": "/elsewhere"}, {"session_id": "s2"}, {"is_superseded": True}]
+)
+def test_what_mirrors_show_of_an_exchange_touches_all_its_drawers(
+    store: Any, save: Any, change: dict[str, Any]
+) -> None:
+    save(store, "/a.jsonl", exchange("1", reply=LONG))
+    save(store, "/a.jsonl", exchange("1", reply=LONG, **change))
+    assert rows(store, "SELECT count(*) FROM drawers WHERE generation<>(SELECT generation FROM state)") == [(0,)]
+
+
+def test_replies_that_grow_and_change_are_cut_as_from_scratch(store: Any, save: Any) -> None:
+    dice = random.Random(5)
+    replies = dict.fromkeys("123", "")
+    for step in range(40):
+        name = dice.choice("123"[: 2 if step < 20 else 3])  # the third turn cuts the session anew
+        reply = replies[name]
+        if dice.random() < 0.1:
+            reply = reply[: dice.randrange(len(reply) + 1)]
+        replies[name] = reply + "\n\n" + LONG[dice.randrange(3_000) :][: dice.randrange(1, 5_000)]
+        save(store, "/a.jsonl", exchange(name, f"Question {name}?", replies[name], ordinal=int(name)), is_at_end=False)
+    grown = logical_dump(store.path)
+    assert len(grown["drawers"]) > 20
+    store.rebuild_index()
+    assert logical_dump(store.path) == grown
+
+
+TABLES = {"exchanges", "e", "sessions", "s", "drawers", "d", "provenance", "p", "vectors", "v", "sources", "o"}
+
+
+def plans(connection: Any, statements: list[str]) -> list[str]:
+    """Return how SQLite runs the statements, a line for each table or index that one of them reads."""
+    found = []
+    for statement in statements:
+        if statement.startswith(("SELECT", "UPDATE", "DELETE", "INSERT")):
+            found += [row[3] for row in connection.execute(f"EXPLAIN QUERY PLAN {statement}")]
+    return found
+
+
+def test_no_statement_of_a_save_reads_a_whole_table(store: Any, save: Any) -> None:
+    told = [exchange(str(n), f"Question {n}?", LONG, ordinal=n) for n in range(4)]
+    save(store, "/a.jsonl", *told)
+    statements: list[str] = []
+    store.write(lambda connection: connection.set_trace_callback(statements.append))
+    save(store, "/a.jsonl", exchange("3", "Question 3?", LONG + "\n\nOne more line.", ordinal=3), told[0])
+    store.write(lambda connection: connection.set_trace_callback(None))
+    with store.read() as connection:
+        found = plans(connection, statements)
+    assert len(found) > 20
+    assert [line for line in found if line.startswith("SCAN") and line.split()[1] in TABLES] == []
+    assert any("exchanges_turns" in line for line in found)
+    assert any("COVERING INDEX exchanges_cut (session_id=? AND cut<?)" in line for line in found)
+
+
+def test_status_lists_and_neighbours_read_no_rows_of_exchanges(store: Any, save: Any) -> None:
+    save(store, "/a.jsonl", exchange("1"), exchange("2", "Other?", ordinal=1))
+    statements: list[str] = []
+    with store.read() as connection:
+        (exchange_id,) = connection.execute("SELECT min(id) FROM exchanges").fetchone()
+        connection.set_trace_callback(statements.append)
+        views.totals(connection)
+        views.sessions(connection, agent="", project="", since=None, limit=10, offset=0)
+        views.exchange(connection, exchange_id)
+        connection.set_trace_callback(None)
+        found = plans(connection, statements)
+    assert "SCAN exchanges USING INDEX exchanges_superseded" in found
+    assert found.count("SEARCH e USING COVERING INDEX exchanges_session (session_id=?)") == 2
+    assert [line for line in found if line in {"SCAN exchanges", "SCAN e"}] == []
+
+
+@pytest.mark.parametrize(
+    ("table", "last"),
+    [("exchanges", ["tools", "attachments", "user_text", "reply_text"]), ("sources", ["cursor", "parser_state"])],
+)
+def test_what_can_be_long_stands_last_in_its_row(store: Any, table: str, last: list[str]) -> None:
+    names = [row[1] for row in rows(store, f"PRAGMA table_info({table})")]
+    assert names[-len(last) :] == last
+
+
+def test_a_timeline_says_of_each_exchange_what_get_says(store: Any, save: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(views, "batches", functools.partial(sqlite.batches, size=2))
+    told = [exchange(str(n), f"Question {n}?", LONG if n == 2 else "Yes.", ordinal=n) for n in range(5)]
+    undated = exchange("9", "When?", ordinal=9, started_at=None, time_quality="none")
+    superseded = exchange("8", "Gone?", ordinal=3, is_superseded=True)
+    save(store, "/b.jsonl", *told, undated, superseded)
+    save(store, "/a.jsonl", *told[:2])
+    with store.read() as connection:
+        timeline = views.timeline(connection, "s1")
+        alone = [views.exchange(connection, views.exchange_ids(connection, one.exchange_id)[0]) for one in timeline]
+    assert [one.user_text for one in timeline] == [
+        "When?", "Question 0?", "Question 1?", "Question 2?", "Question 3?", "Gone?", "Question 4?",
+    ]  # fmt: skip
+    assert [msgspec.structs.replace(one, previous_id="", next_id="") for one in alone] == list(timeline)
+    assert alone[6].previous_id == alone[4].exchange_id
+    assert len(timeline[3].drawer_ids) > 1
+    assert [len(one.provenance) for one in timeline] == [1, 2, 2, 1, 1, 1, 1]
+    assert {one.session_title for one in timeline} == {"When?"}

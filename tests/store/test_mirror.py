@@ -130,3 +130,53 @@ def test_readers_and_writer_at_once_agree(store: Any, save: Any) -> None:
     for thread in threads:
         thread.join(20)
     assert faults == []
+
+
+def test_a_snapshot_names_the_model_of_its_vectors(store: Any, save: Any) -> None:
+    save(store, "/a.jsonl", exchange("1"))
+    with store.read_with_drawers() as (_, snapshot):
+        assert snapshot.model == ""
+    for model in ("m", "other"):
+        store.use_model(model)
+        with store.read_with_drawers() as (_, snapshot):
+            assert snapshot.model == model
+
+
+def plan(store: Any, statement: str, *values: object) -> list[str]:
+    with store.read() as connection:
+        return [row[3] for row in connection.execute(f"EXPLAIN QUERY PLAN {statement}", values)]
+
+
+def test_following_reads_only_what_changed(store: Any) -> None:
+    steps = plan(store, mirrors._LOAD_CHANGED, "m", 5)
+    assert steps[0] == "SEARCH d USING INDEX drawers_generation (generation>?)"
+    assert [step for step in steps if step.startswith("SCAN")] == []
+    steps = plan(store, mirrors._LOAD_EMBEDDED, "m", 5, 5)
+    assert steps[0] == "SEARCH v USING INDEX vectors_generation (model=? AND generation>?)"
+    assert [step for step in steps if step.startswith("SCAN")] == []
+
+
+def test_loading_everything_sorts_nothing(store: Any) -> None:
+    steps = plan(store, mirrors._LOAD_ALL, "m", -1)
+    assert steps[0] == "SCAN d"
+    assert [step for step in steps[1:] if not step.startswith("SEARCH")] == []
+
+
+def test_a_reply_that_grows_loads_few_drawers_again(store: Any, save: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    loaded: list[int] = []
+    put = mirrors._Edit.put
+
+    def counted(edit: Any, one: Any, project: int, agent: int) -> None:
+        loaded.append(one.drawer_id)
+        put(edit, one, project, agent)
+
+    monkeypatch.setattr(mirrors._Edit, "put", counted)
+    reply = "\n\n".join(f"Gauge {n} drifted by some millimetres in the night." for n in range(300))
+    save(store, "/a.jsonl", exchange("1", reply=reply))
+    with store.read_with_drawers() as (_, snapshot):
+        assert len(snapshot.ids) == len(loaded) > 15
+    loaded.clear()
+    save(store, "/a.jsonl", exchange("1", reply=reply + "\n\nOne more line."))
+    with store.read_with_drawers() as (_, snapshot):
+        assert 1 <= len(loaded) <= 2
+        assert view(snapshot) == fresh(store)

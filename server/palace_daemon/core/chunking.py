@@ -6,7 +6,8 @@ Invariants:
   pieces included; :func:`join` gives both back.
 * No rendered drawer has more than ``counter.max_tokens`` tokens.
 * The cut is greedy from the front and decides on each piece by looking at no more text than a drawer can hold. So when
-  a reply grows at its end, the drawers before the last two stay as they were and keep their vectors.
+  a reply grows at its end, the drawers before the last two stay as they were and keep their vectors; :func:`cut` can
+  go on from those that :func:`unchanged` names.
 
 Pure functions, safe from any thread; the same input gives the same drawers.
 """
@@ -14,9 +15,10 @@ Pure functions, safe from any thread; the same input gives the same drawers.
 from __future__ import annotations
 
 import functools
+from bisect import bisect_right
 from collections.abc import Callable, Sequence
 
-from palace_daemon.core.boundaries import Boundaries
+from palace_daemon.core.boundaries import Boundaries, fixed_until
 from palace_daemon.core.ports import TokenCounter
 from palace_daemon.model import DrawerSpan
 
@@ -39,14 +41,20 @@ _SHORT_TURN_SHARE = 2  # a user turn of at most half a drawer stays whole
 _USEFUL_SHARE = 4  # less than a quarter of a drawer is not worth beginning a reply in, and makes a tiny last piece
 
 
-def cut(user_text: str, reply_text: str, counter: TokenCounter, *, max_chars: int) -> tuple[DrawerSpan, ...]:
+def cut(
+    user_text: str, reply_text: str, counter: TokenCounter, *, max_chars: int, kept: Sequence[DrawerSpan] = ()
+) -> tuple[DrawerSpan, ...]:
     """Cut an exchange into drawers.
+
+    Counting tokens costs most, and with ``kept`` only what is left to cut is counted: for one more line at the end of
+    800,000 characters 2 to 5 ms instead of 1.3 to 1.8 s (one core, MiniLM's tokeniser).
 
     Args:
         user_text: The user turn; may be empty.
         reply_text: The whole reply; may be empty.
         counter: Counts as the embedding model does, and says how many tokens a drawer may have.
         max_chars: Characters of a rendered drawer, at least 100. Dense text is cut shorter, to the model's tokens.
+        kept: The first drawers, from :func:`unchanged`, to go on after; the result is the same without them.
 
     Returns:
         Drawers in order, ordinals from 0; none when both texts are blank.
@@ -58,7 +66,37 @@ def cut(user_text: str, reply_text: str, counter: TokenCounter, *, max_chars: in
         raise ValueError(f"cannot cut to {max_chars} characters and {counter.max_tokens} tokens: too small")
     if not user_text.strip() and not reply_text.strip():
         return ()
-    return tuple(_Cutter(user_text, reply_text, counter, max_chars).cut())
+    return tuple(_Cutter(user_text, reply_text, counter, max_chars).cut(kept))
+
+
+def unchanged(spans: Sequence[DrawerSpan], old_reply: str, reply: str, *, max_chars: int) -> Sequence[DrawerSpan]:
+    """Return the first of ``spans`` with which a cut of ``reply`` begins as well.
+
+    Where the reply only grew these are all but those of its last two or so full drawers.
+
+    Args:
+        spans: All drawers of a cut of ``old_reply``.
+        old_reply: The reply that was cut.
+        reply: The reply as it is now, to the same user turn.
+        max_chars: What the cut was made with, and is to be made with again; the same holds for the counter.
+    """
+    # A piece that has more than a full drawer and a useful last piece behind it is cut without a look at where the
+    # text ends, see `_Cutter._end`.
+    reach = max_chars + max_chars // _USEFUL_SHARE + 1
+    last_start = fixed_until(reply, _common_length(old_reply, reply)) - reach
+    return spans[: bisect_right(spans, last_start, key=lambda span: span.reply_start)]
+
+
+def _common_length(one: str, other: str) -> int:
+    """Return how many characters two texts begin with in common; compares slices, so that it is fast."""
+    low, high = 0, min(len(one), len(other))
+    while low < high:
+        middle = (low + high + 1) // 2
+        if one[low:middle] == other[low:middle]:
+            low = middle
+        else:
+            high = middle - 1
+    return low
 
 
 def render(user_text: str, reply_text: str, span: DrawerSpan) -> str:
@@ -114,19 +152,19 @@ class _Cutter:
         """Token counts of the texts tried for the current drawer: a count costs more than all else here."""
         self._spans: list[DrawerSpan] = []
 
-    def cut(self) -> list[DrawerSpan]:
-        taken = self._cut_user()
+    def cut(self, kept: Sequence[DrawerSpan]) -> list[DrawerSpan]:
+        self._spans.extend(kept)
+        start, taken = (kept[-1].user_end, kept[-1].reply_end) if kept else (0, 0)
+        if start < self._user_end:
+            taken = self._cut_user(start)
         if taken < len(self._reply.text):
             self._cut_reply(taken)
         return self._spans
 
     # ------------------------------------------------------------------------------------------------- user turn
 
-    def _cut_user(self) -> int:
-        """Add the drawers that hold the user turn; return how much of the reply the last of them took."""
-        if not self._user_end:
-            return 0
-        start = 0
+    def _cut_user(self, start: int) -> int:
+        """Add the drawers of the user turn from ``start`` on; return how much of the reply the last of them took."""
         if not self._is_short_turn():
             room = self._max_chars - len(_QUOTE)
             while (end := self._end(self._user, start, _quoted, _quoted, room)) < self._user_end:

@@ -1,12 +1,12 @@
 """Drawers and their words: cut from the stored exchange, indexed and queued for a vector in the same transaction.
 
 A drawer keeps its id as long as its exchange has that many drawers; a drawer whose text did not change is not indexed
-or embedded again.
+or embedded again. Where the end of a reply grew, the drawers before it are not even looked at.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 from palace_daemon.core import analysis, chunking
@@ -23,14 +23,28 @@ if TYPE_CHECKING:
 _ASSIGN_SPAN = ", ".join(f"{name}=?" for name in SPAN_COLUMNS.split(", "))
 
 
+class _Telling(NamedTuple):
+    """An exchange as it was before it changed."""
+
+    user_text: str
+    reply_text: str
+    cut: str
+    shown: tuple[int, str, int | None]
+    """What mirrors hold of the exchange with each of its drawers: session, project, start."""
+
+
 class _Stored(NamedTuple):
     drawer_id: int
     text_hash: bytes
-    text: str
+    span: DrawerSpan
+    telling: _Telling
+
+    def text(self) -> str:
+        return chunking.render(self.telling.user_text, self.telling.reply_text, self.span)
 
 
 StoredDrawers = dict[int, _Stored]
-"""Ordinal to what is stored there."""
+"""Ordinal to what is stored there, ascending."""
 
 
 class DrawerStore:
@@ -61,17 +75,20 @@ class DrawerStore:
 
     def stored(self, connection: Connection, exchange_id: int) -> StoredDrawers:
         """Return the exchange's drawers with the texts they have now: call before its texts change."""
-        user, reply = connection.execute(
-            "SELECT user_text, reply_text FROM exchanges WHERE id=?", (exchange_id,)
-        ).fetchone()
+        telling = self._telling(connection, exchange_id)
         rows = connection.execute(
             f"SELECT id, text_hash, {SPAN_COLUMNS} FROM drawers WHERE exchange_id=? ORDER BY ordinal", (exchange_id,)
-        ).fetchall()
-        spans = [(drawer_id, hash_, span_of(tuple(rest))) for drawer_id, hash_, *rest in rows]
-        return {
-            span.ordinal: _Stored(drawer_id, hash_, chunking.render(user, reply, span))
-            for drawer_id, hash_, span in spans
-        }
+        )
+        stored = [_Stored(drawer_id, hash_, span_of(tuple(rest)), telling) for drawer_id, hash_, *rest in rows]
+        return {drawer.span.ordinal: drawer for drawer in stored}
+
+    @staticmethod
+    def _telling(connection: Connection, exchange_id: int) -> _Telling:
+        session_id, project, started_at, cut, user, reply = connection.execute(
+            "SELECT session_id, project, started_at, cut, user_text, reply_text FROM exchanges WHERE id=?",
+            (exchange_id,),
+        ).fetchone()
+        return _Telling(user, reply, cut, (session_id, project, started_at))
 
     def cut_anew(self, connection: Connection, exchange_id: int, old: StoredDrawers, report: SaveReport) -> None:
         """Cut the exchange as its session stands now; only drawers whose text changed are indexed again.
@@ -82,26 +99,39 @@ class DrawerStore:
             old: What :meth:`stored` returned before they were.
             report: Is added to.
         """
-        session_id, user, reply, started_at = connection.execute(
-            "SELECT session_id, user_text, reply_text, started_at FROM exchanges WHERE id=?", (exchange_id,)
-        ).fetchone()
+        now = self._telling(connection, exchange_id)
+        session_id, _, started_at = now.shown
         mode = self._mode(connection, session_id)
-        connection.execute("UPDATE exchanges SET cut=? WHERE id=?", (mode, exchange_id))
-        left = dict(old)
-        for span in chunking.cut(user, reply, self._counter, max_chars=self._max_chars[mode]):
-            text = chunking.render(user, reply, span)
+        if mode != now.cut:
+            connection.execute("UPDATE exchanges SET cut=? WHERE id=?", (mode, exchange_id))
+        before = next((drawer.telling for drawer in old.values()), None)
+        kept = self._kept(before, old, now, mode)
+        spans = chunking.cut(now.user_text, now.reply_text, self._counter, max_chars=self._max_chars[mode], kept=kept)
+        left = dict(list(old.items())[min(len(kept), len(spans)) :])
+        for span in spans[len(kept) :]:
+            text = chunking.render(now.user_text, now.reply_text, span)
             self._put(connection, exchange_id, span, text, left.pop(span.ordinal, None), report)
             vectors.want(connection, text_hash(text), started_at)
         for drawer in left.values():
             self._remove(connection, drawer, report)
-        if old:
+        if before is not None and before.shown != now.shown:
             self.touch(connection, exchange_id)
+
+    def _kept(self, before: _Telling | None, old: StoredDrawers, now: _Telling, mode: CutMode) -> Sequence[DrawerSpan]:
+        """Return the first drawers that stay as they are, as far as that can be told without cutting anew."""
+        if before is None or (before.user_text, before.cut) != (now.user_text, mode):
+            return ()
+        spans = [drawer.span for drawer in old.values()]
+        return chunking.unchanged(spans, before.reply_text, now.reply_text, max_chars=self._max_chars[mode])
 
     def recut_session(self, connection: Connection, session_id: int, report: SaveReport) -> None:
         """Cut anew every exchange of the session that was cut in another mode."""
         mode = self._mode(connection, session_id)
+        # Two ranges of an index instead of one "unequal", which would read all turns of the session.
         rows = connection.execute(
-            "SELECT id FROM exchanges WHERE session_id=? AND cut<>? ORDER BY id", (session_id, mode)
+            "SELECT id FROM exchanges WHERE session_id=?1 AND cut<?2"
+            " UNION ALL SELECT id FROM exchanges WHERE session_id=?1 AND cut>?2 ORDER BY id",
+            (session_id, mode),
         ).fetchall()
         for (exchange_id,) in rows:
             self.cut_anew(connection, exchange_id, self.stored(connection, exchange_id), report)
@@ -123,7 +153,8 @@ class DrawerStore:
     def _mode(self, connection: Connection, session_id: int) -> CutMode:
         """Say how the session is cut; superseded turns count, so that a rewind changes no drawer."""
         (turns,) = connection.execute(
-            "SELECT count(*) FROM exchanges WHERE session_id=? AND user_text<>''", (session_id,)
+            "SELECT count(*) FROM (SELECT 1 FROM exchanges WHERE session_id=? AND user_text<>'' LIMIT ?)",
+            (session_id, self._min_user_turns),
         ).fetchone()
         return "exchange" if turns >= self._min_user_turns else "paragraph"
 
@@ -138,11 +169,9 @@ class DrawerStore:
     ) -> None:
         """Store one drawer and its words, in place of ``old`` if there is one."""
         hash_ = text_hash(text)
-        where = (*span_values(span), exchange_id)
         if old is not None and old.text_hash == hash_:
-            connection.execute(
-                f"UPDATE drawers SET {_ASSIGN_SPAN} WHERE exchange_id=? AND ordinal=?", (*where, span.ordinal)
-            )
+            if old.span != span:
+                connection.execute(f"UPDATE drawers SET {_ASSIGN_SPAN} WHERE id=?", (*span_values(span), old.drawer_id))
             return
         counts = analysis.term_counts(text)
         length = sum(counts.values())
@@ -150,21 +179,21 @@ class DrawerStore:
             cursor = connection.execute(
                 f"INSERT INTO drawers({SPAN_COLUMNS}, exchange_id, text_hash, length, generation)"
                 " VALUES (?,?,?,?,?,?,?,?,?,?,?)",
-                (*where, hash_, length, self._generation),
+                (*span_values(span), exchange_id, hash_, length, self._generation),
             )
             self._edit.replace(int(cursor.lastrowid or 0), {}, counts)
             report.drawers_added += 1
             return
         connection.execute(
-            f"UPDATE drawers SET {_ASSIGN_SPAN}, text_hash=?, length=? WHERE exchange_id=? AND ordinal=?",
-            (*where[:-1], hash_, length, exchange_id, span.ordinal),
+            f"UPDATE drawers SET {_ASSIGN_SPAN}, text_hash=?, length=?, generation=? WHERE id=?",
+            (*span_values(span), hash_, length, self._generation, old.drawer_id),
         )
-        self._edit.replace(old.drawer_id, analysis.term_counts(old.text), counts)
+        self._edit.replace(old.drawer_id, analysis.term_counts(old.text()), counts)
         vectors.drop_if_orphan(connection, old.text_hash)
 
     def _remove(self, connection: Connection, drawer: _Stored, report: SaveReport) -> None:
         connection.execute("DELETE FROM drawers WHERE id=?", (drawer.drawer_id,))
         connection.execute("INSERT INTO removed_drawers VALUES (?,?)", (drawer.drawer_id, self._generation))
-        self._edit.replace(drawer.drawer_id, analysis.term_counts(drawer.text), {})
+        self._edit.replace(drawer.drawer_id, analysis.term_counts(drawer.text()), {})
         vectors.drop_if_orphan(connection, drawer.text_hash)
         report.drawers_removed += 1

@@ -1,7 +1,9 @@
 """Storing exchanges: once each, with every provenance, in drawers, with their words.
 
-Invariant: which source owns an exchange (whose text is stored) depends on the sources alone, never on the order in
-which they were read: the longest telling wins, then the smaller path.
+Invariant: tellings of one exchange by several sources are one exchange as long as one reply begins with the other, as
+copies and resumed sessions have it; the longest is stored, then that of the smaller path. Where a fork goes on
+otherwise from the same question, nothing is dropped: the other reply is an exchange of its own (a variant). Which of
+the two bears the plain key is the one thing that depends on the order of reading.
 """
 
 from __future__ import annotations
@@ -13,9 +15,14 @@ from collections.abc import Callable
 import msgspec
 from msgspec import Struct
 
-from palace_daemon.model import Exchange, ParseResult, SessionFacts
+from palace_daemon.model import Exchange, ExchangeKey, ParseResult, SessionFacts
 from palace_daemon.store.drawers import DrawerStore, StoredDrawers
 from palace_daemon.store.sqlite import Connection
+
+_INSERT_KEY = "INSERT INTO exchange_keys(key, exchange_id, public_id) VALUES (?,?,?)"
+_VARIANT = "~"
+_AFTER_ALL = "~"
+"""Sorts behind the hexadecimal name of every variant."""
 
 
 class SaveReport(Struct, kw_only=True):
@@ -88,12 +95,13 @@ class ExchangeStore:
 
     def _supersede(self, connection: Connection, source_id: int, key: str, report: SaveReport) -> None:
         """Note that the source rewound past the exchange with ``key``."""
-        row = connection.execute("SELECT exchange_id FROM exchange_keys WHERE key=?", (key,)).fetchone()
+        row = connection.execute(
+            "SELECT k.exchange_id FROM exchange_keys k JOIN provenance p ON p.exchange_id=k.exchange_id"
+            " WHERE (k.key=? OR (k.key>? AND k.key<?)) AND p.source_id=?",
+            (key, f"{key}{_VARIANT}", f"{key}{_VARIANT}{_AFTER_ALL}", source_id),
+        ).fetchone()
         if row is not None:
-            connection.execute(
-                "UPDATE provenance SET is_superseded=1 WHERE exchange_id=? AND source_id=?", (*row, source_id)
-            )
-            self._refresh_superseded(connection, int(row[0]), report)
+            self._lose_telling(connection, source_id, int(row[0]), report)
 
     def supersede_vanished(self, connection: Connection, source_id: int, reading: int, report: SaveReport) -> None:
         """Supersede what the source held in an earlier pass and no longer holds."""
@@ -102,10 +110,7 @@ class ExchangeStore:
             (source_id, reading),
         ).fetchall()
         for (exchange_id,) in rows:
-            connection.execute(
-                "UPDATE provenance SET is_superseded=1 WHERE exchange_id=? AND source_id=?", (exchange_id, source_id)
-            )
-            self._refresh_superseded(connection, exchange_id, report)
+            self._lose_telling(connection, source_id, exchange_id, report)
 
     def _save_session(self, connection: Connection, facts: SessionFacts) -> int:
         """Insert or complete a session; empty facts never overwrite known ones."""
@@ -156,8 +161,9 @@ class ExchangeStore:
         session_id = self._session_row(connection, exchange.agent, exchange.session_id) or self._save_session(
             connection, SessionFacts(agent=exchange.agent, session_id=exchange.session_id, cwd=exchange.cwd)
         )
-        exchange_id = self._find(connection, exchange)
+        exchange_id = self._find(connection, source_id, exchange)
         if exchange_id is None:
+            exchange = self._as_variant(connection, exchange)
             exchange_id = self._insert(connection, source_id, session_id, exchange)
             self._save_provenance(connection, exchange_id, source_id, session_id, reading, exchange)
             changes.drawers[exchange_id] = {}
@@ -170,18 +176,49 @@ class ExchangeStore:
         self._take_from_owner(connection, exchange_id, source_id, session_id, exchange, changes, report)
         self._refresh_superseded(connection, exchange_id, report)
 
+    def _find(self, connection: Connection, source_id: int, exchange: Exchange) -> int | None:
+        """Find the stored exchange that this source tells of; None for a new one, or a reply that goes another way."""
+        stored = self._candidates(connection, exchange)
+        for exchange_id, owner in stored:
+            if owner == source_id:
+                return exchange_id
+        for exchange_id, _ in stored:
+            (reply,) = connection.execute("SELECT reply_text FROM exchanges WHERE id=?", (exchange_id,)).fetchone()
+            if _is_same_way(reply, exchange.reply_text):
+                return exchange_id
+        for exchange_id, _ in stored:
+            self._leave(connection, exchange_id, source_id)
+        return None
+
     @staticmethod
-    def _find(connection: Connection, exchange: Exchange) -> int | None:
-        """Find the exchange by its key, else as the copy that a fork or resume made of another session's."""
-        row = connection.execute("SELECT exchange_id FROM exchange_keys WHERE key=?", (exchange.key,)).fetchone()
-        if row is None and _may_be_copied(exchange):
-            row = connection.execute(
-                "SELECT e.id FROM exchanges e JOIN sessions s ON s.id=e.session_id"
+    def _candidates(connection: Connection, exchange: Exchange) -> list[tuple[int, int]]:
+        """Return exchanges with this key or a variant of it, else copies with other ids; each with its owner."""
+        rows: list[tuple[int, int]] = connection.execute(
+            "SELECT DISTINCT e.id, e.owner_source_id FROM exchange_keys k JOIN exchanges e ON e.id=k.exchange_id"
+            " WHERE k.key=? OR (k.key>? AND k.key<?) ORDER BY e.id",
+            (exchange.key, f"{exchange.key}{_VARIANT}", f"{exchange.key}{_VARIANT}{_AFTER_ALL}"),
+        ).fetchall()
+        if not rows and _may_be_copied(exchange):
+            rows = connection.execute(
+                "SELECT e.id, e.owner_source_id FROM exchanges e JOIN sessions s ON s.id=e.session_id"
                 " WHERE e.user_hash=? AND e.started_at=? AND e.time_quality='exact' AND e.user_kind<>'automated'"
-                " AND s.agent=? AND s.native_id<>? ORDER BY e.id LIMIT 1",
+                " AND s.agent=? AND s.native_id<>? ORDER BY e.id",
                 (content_hash(exchange.user_text), exchange.started_at, exchange.agent, exchange.session_id),
-            ).fetchone()
-        return int(row[0]) if row else None
+            ).fetchall()
+        return rows
+
+    @staticmethod
+    def _as_variant(connection: Connection, exchange: Exchange) -> Exchange:
+        """Give the exchange a key of its own where its key names a reply that went another way."""
+        if connection.execute("SELECT 1 FROM exchange_keys WHERE key=?", (exchange.key,)).fetchone() is None:
+            return exchange
+        name = content_hash(exchange.session_id).hex()[:8]
+        return msgspec.structs.replace(exchange, key=ExchangeKey(f"{exchange.key}{_VARIANT}{name}"))
+
+    @staticmethod
+    def _leave(connection: Connection, exchange_id: int, source_id: int) -> None:
+        """Note that the source, which is not the owner, tells another reply now."""
+        connection.execute("DELETE FROM provenance WHERE exchange_id=? AND source_id=?", (exchange_id, source_id))
 
     def _insert(self, connection: Connection, source_id: int, session_id: int, exchange: Exchange) -> int:
         columns = self._columns(exchange) | {
@@ -195,7 +232,7 @@ class ExchangeStore:
         marks = ", ".join("?" * len(columns))
         cursor = connection.execute(f"INSERT INTO exchanges({names}) VALUES ({marks})", tuple(columns.values()))
         exchange_id = int(cursor.lastrowid or 0)
-        connection.execute("INSERT INTO exchange_keys(key, exchange_id) VALUES (?,?)", (exchange.key, exchange_id))
+        connection.execute(_INSERT_KEY, (exchange.key, exchange_id, public_id(exchange.key)))
         return exchange_id
 
     def _columns(self, exchange: Exchange) -> dict[str, object]:
@@ -251,8 +288,7 @@ class ExchangeStore:
     def _add_key(connection: Connection, exchange_id: int, exchange: Exchange) -> None:
         """Remember a fork's key; the smallest key names the exchange, whichever file was read first."""
         connection.execute(
-            "INSERT INTO exchange_keys(key, exchange_id) VALUES (?,?) ON CONFLICT DO NOTHING",
-            (exchange.key, exchange_id),
+            f"{_INSERT_KEY} ON CONFLICT DO NOTHING", (exchange.key, exchange_id, public_id(exchange.key))
         )
         (key,) = connection.execute("SELECT min(key) FROM exchange_keys WHERE exchange_id=?", (exchange_id,)).fetchone()
         connection.execute(
@@ -269,18 +305,22 @@ class ExchangeStore:
         changes: _Changes,
         report: SaveReport,
     ) -> None:
-        """Store this source's telling if it is now the owner's."""
-        (owner,) = connection.execute(
-            "SELECT p.source_id FROM provenance p JOIN sources s ON s.id=p.source_id WHERE p.exchange_id=?"
-            " ORDER BY p.chars DESC, s.path LIMIT 1",
+        """Store this source's telling if it is the best one, or takes the place of its own stored one.
+
+        An owner whose telling shrinks is stored all the same: the better one, read again, then takes over, or turns
+        out to go another way.
+        """
+        owner, owner_state = connection.execute(
+            "SELECT p.source_id, s.state FROM provenance p JOIN sources s ON s.id=p.source_id WHERE p.exchange_id=?"
+            " ORDER BY p.is_superseded, p.chars DESC, s.path LIMIT 1",
             (exchange_id,),
         ).fetchone()
         stored_owner, stored_session, stored_hash = connection.execute(
             "SELECT owner_source_id, session_id, content_hash FROM exchanges WHERE id=?", (exchange_id,)
         ).fetchone()
-        if owner != source_id:
-            if owner != stored_owner:
-                report.sources_to_reread.add(owner)
+        if owner not in {source_id, stored_owner} and owner_state != "gone":
+            report.sources_to_reread.add(owner)
+        if source_id not in {owner, stored_owner}:
             return
         columns = self._columns(exchange) | {"session_id": session_id, "owner_source_id": source_id}
         assignments = ", ".join(f"{name}=?" for name in columns)
@@ -303,6 +343,28 @@ class ExchangeStore:
         if changed:
             report.superseded += 1 if is_superseded else -1
             self._drawers.touch(connection, exchange_id)
+
+    def _lose_telling(self, connection: Connection, source_id: int, exchange_id: int, report: SaveReport) -> None:
+        """Note that the source no longer holds the exchange; where it owned it, the next best is read for its text."""
+        connection.execute(
+            "UPDATE provenance SET is_superseded=1 WHERE exchange_id=? AND source_id=?", (exchange_id, source_id)
+        )
+        self._refresh_superseded(connection, exchange_id, report)
+        row = connection.execute(
+            "SELECT p.source_id FROM exchanges e JOIN provenance p ON p.exchange_id=e.id"
+            " JOIN sources s ON s.id=p.source_id"
+            " WHERE e.id=? AND e.owner_source_id=? AND p.is_superseded=0 AND s.state<>'gone'"
+            " ORDER BY p.chars DESC, s.path LIMIT 1",
+            (exchange_id, source_id),
+        ).fetchone()
+        if row is not None:
+            report.sources_to_reread.add(int(row[0]))
+
+
+def _is_same_way(one: str, other: str) -> bool:
+    """Return whether one reply is the beginning of the other: a copy, at another moment of its growth."""
+    shorter, longer = sorted((one.rstrip(), other.rstrip()), key=len)
+    return longer.startswith(shorter)
 
 
 def _may_be_copied(exchange: Exchange) -> bool:

@@ -22,6 +22,7 @@ _M001 = (
     )""",
     "INSERT INTO state(only_row) VALUES (1)",
     # `reading` counts the passes from offset 0: a provenance of an older pass is text that the file no longer holds.
+    # Here and in `exchanges` what can be long stands last: a row is read from its front, page by page.
     """CREATE TABLE sources(
         id INTEGER PRIMARY KEY,
         path TEXT NOT NULL UNIQUE,
@@ -34,11 +35,11 @@ _M001 = (
         inode INTEGER,
         size_bytes INTEGER NOT NULL DEFAULT 0,
         read_bytes INTEGER NOT NULL DEFAULT 0,
-        cursor BLOB,
-        parser_state BLOB,
         reading INTEGER NOT NULL DEFAULT 0,
         lines_read INTEGER NOT NULL DEFAULT 0,
-        lines_skipped TEXT NOT NULL DEFAULT '{}'
+        lines_skipped TEXT NOT NULL DEFAULT '{}',
+        cursor BLOB,
+        parser_state BLOB
     )""",
     "CREATE INDEX sources_identity ON sources(device, inode)",
     """CREATE TABLE sessions(
@@ -58,39 +59,48 @@ _M001 = (
     )""",
     """CREATE TABLE exchanges(
         id INTEGER PRIMARY KEY,
-        public_id TEXT NOT NULL UNIQUE,
-        key TEXT NOT NULL UNIQUE,
         session_id INTEGER NOT NULL REFERENCES sessions(id),
         owner_source_id INTEGER NOT NULL REFERENCES sources(id),
         ordinal INTEGER NOT NULL,
-        user_text TEXT NOT NULL,
-        user_kind TEXT NOT NULL,
-        user_hash BLOB NOT NULL,
-        reply_text TEXT NOT NULL,
-        reply_final_start INTEGER NOT NULL,
-        content_hash BLOB NOT NULL,
-        model TEXT NOT NULL,
         started_at INTEGER,
         ended_at INTEGER,
+        is_superseded INTEGER NOT NULL,
+        reply_final_start INTEGER NOT NULL,
+        cut TEXT NOT NULL DEFAULT '',
         time_quality TEXT NOT NULL,
         status TEXT NOT NULL,
+        user_kind TEXT NOT NULL,
+        public_id TEXT NOT NULL UNIQUE,
+        key TEXT NOT NULL UNIQUE,
+        user_hash BLOB NOT NULL,
+        content_hash BLOB NOT NULL,
+        model TEXT NOT NULL,
         project TEXT NOT NULL,
         cwd TEXT NOT NULL,
         branch TEXT NOT NULL,
         agent_version TEXT NOT NULL,
+        flags TEXT NOT NULL,
         tools TEXT NOT NULL,
         attachments TEXT NOT NULL,
-        flags TEXT NOT NULL,
-        is_superseded INTEGER NOT NULL,
-        cut TEXT NOT NULL DEFAULT ''
+        user_text TEXT NOT NULL,
+        reply_text TEXT NOT NULL
     )""",
-    "CREATE INDEX exchanges_session ON exchanges(session_id, started_at, ordinal)",
+    # The order of a session; the rest is for lists of sessions and for neighbours, which then read no rows.
+    """CREATE INDEX exchanges_session ON exchanges(
+        session_id, started_at, ordinal, key, ended_at, is_superseded, public_id
+    )""",
+    "CREATE INDEX exchanges_cut ON exchanges(session_id, cut)",
+    # The turns of a session, for queries that say just this of user_text.
+    "CREATE INDEX exchanges_turns ON exchanges(session_id, started_at, ordinal) WHERE user_text<>''",
+    "CREATE INDEX exchanges_superseded ON exchanges(session_id) WHERE is_superseded",
     "CREATE INDEX exchanges_user ON exchanges(user_hash, started_at)",
-    # Forks give one exchange several keys.
+    # Forks give one exchange several keys, and so several public ids: one that was given out is answered for ever.
     """CREATE TABLE exchange_keys(
         key TEXT PRIMARY KEY,
-        exchange_id INTEGER NOT NULL REFERENCES exchanges(id) ON DELETE CASCADE
+        exchange_id INTEGER NOT NULL REFERENCES exchanges(id) ON DELETE CASCADE,
+        public_id TEXT NOT NULL
     ) WITHOUT ROWID""",
+    "CREATE INDEX exchange_keys_public ON exchange_keys(public_id)",
     "CREATE INDEX exchange_keys_exchange ON exchange_keys(exchange_id)",
     """CREATE TABLE provenance(
         exchange_id INTEGER NOT NULL REFERENCES exchanges(id) ON DELETE CASCADE,

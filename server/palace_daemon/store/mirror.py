@@ -53,6 +53,8 @@ class Snapshot(NamedTuple):
     """The matrix in pieces of :data:`CHUNK_ROWS` rows; rows without a vector hold zeros."""
     project_names: tuple[str, ...]
     agent_names: tuple[str, ...]
+    model: str
+    """The model of all vectors; empty while none is active."""
 
     def rows_of(self, drawer_ids: NDArray[np.int64]) -> NDArray[np.int64]:
         """Return the row of each id, -1 for ids that this state does not hold."""
@@ -96,6 +98,7 @@ _NOTHING = Snapshot(
     chunks=(),
     project_names=(),
     agent_names=(),
+    model="",
 )
 
 
@@ -111,10 +114,19 @@ class _Loaded(NamedTuple):
     vector: bytes | None
 
 
-_SELECT = (
+# CROSS JOIN keeps the order of the tables: left to itself SQLite begins with the sessions and so reads everything, each
+# time. Rows of one exchange lie together in both orders.
+_LOAD = (
     "SELECT d.id, d.text_hash, e.session_id, e.project, s.agent, e.started_at, d.length, e.is_superseded, v.vector"
-    " FROM drawers d JOIN exchanges e ON e.id=d.exchange_id JOIN sessions s ON s.id=e.session_id"
-    " LEFT JOIN vectors v ON v.text_hash=d.text_hash AND v.model=?"
+    " FROM drawers d {how} CROSS JOIN exchanges e ON e.id=d.exchange_id CROSS JOIN sessions s ON s.id=e.session_id"
+    " LEFT JOIN vectors v ON v.text_hash=d.text_hash AND v.model=? WHERE d.generation>? ORDER BY d.id"
+)
+_LOAD_ALL = _LOAD.format(how="NOT INDEXED")
+_LOAD_CHANGED = _LOAD.format(how="INDEXED BY drawers_generation")
+_LOAD_EMBEDDED = (
+    "SELECT d.id, v.vector FROM vectors v INDEXED BY vectors_generation"
+    " CROSS JOIN drawers d INDEXED BY drawers_text ON d.text_hash=v.text_hash"
+    " WHERE v.model=? AND v.generation>? AND d.generation<=?"
 )
 
 
@@ -166,12 +178,9 @@ class Mirror:
         gone = [
             row[0] for row in connection.execute("SELECT drawer_id FROM removed_drawers WHERE generation>?", (since,))
         ]
-        changed = connection.execute(f"{_SELECT} WHERE d.generation>? ORDER BY d.id", (self._model, since)).fetchall()
-        embedded = connection.execute(
-            "SELECT d.id, v.vector FROM vectors v JOIN drawers d ON d.text_hash=v.text_hash"
-            " WHERE v.model=? AND v.generation>? AND d.generation<=?",
-            (self._model, since, since),
-        ).fetchall()
+        load = _LOAD_ALL if since < 0 else _LOAD_CHANGED
+        changed = connection.execute(load, (self._model, since)).fetchall()
+        embedded = connection.execute(_LOAD_EMBEDDED, (self._model, since, since)).fetchall() if since >= 0 else []
         edit = _Edit(self._snapshot, self._text_keys)
         edit.kill(gone)
         for row in changed:
@@ -181,7 +190,9 @@ class Mirror:
             )
         for drawer_id, vector in embedded:
             edit.set_vector(drawer_id, vector)
-        self._snapshot, self._text_keys = edit.finish(generation, tuple(self._project_codes), tuple(self._agent_codes))
+        self._snapshot, self._text_keys = edit.finish(
+            generation, tuple(self._project_codes), tuple(self._agent_codes), self._model
+        )
 
     @staticmethod
     def _code(codes: dict[str, int], name: str) -> int:
@@ -228,7 +239,7 @@ class _Edit:
         return int(rows[drawer_id]) if drawer_id < len(rows) else -1
 
     def finish(
-        self, generation: int, project_names: tuple[str, ...], agent_names: tuple[str, ...]
+        self, generation: int, project_names: tuple[str, ...], agent_names: tuple[str, ...], model: str
     ) -> tuple[Snapshot, NDArray[np.int64]]:
         base, added = self._base, len(self._appended)
         first = len(base.ids)
@@ -253,7 +264,7 @@ class _Edit:
         has_vector[[row for row, _ in vectors]] = True
         snapshot = Snapshot(
             generation, ids, sessions, projects, agents, started_at, lengths, (ids >= 0) & ~is_superseded,
-            is_superseded, has_vector, _rows_by_id(ids), chunks, project_names, agent_names,
+            is_superseded, has_vector, _rows_by_id(ids), chunks, project_names, agent_names, model,
         )  # fmt: skip
         return snapshot, keys
 

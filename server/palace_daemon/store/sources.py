@@ -19,6 +19,7 @@ class SourceRow(Struct, frozen=True, kw_only=True):
     format: str
     format_version: int
     state: str
+    error: str
     cursor: Cursor | None
     """None: read from the start."""
     parser_state: bytes | None
@@ -26,7 +27,7 @@ class SourceRow(Struct, frozen=True, kw_only=True):
 
 
 _CURSOR = msgspec.msgpack.Decoder(Cursor)
-_COLUMNS = "id, path, format, format_version, state, cursor, parser_state, reading"
+_COLUMNS = "id, path, format, format_version, state, error, cursor, parser_state, reading"
 
 
 def find(connection: Connection, path: str) -> SourceRow | None:
@@ -75,6 +76,16 @@ def begin_reading(connection: Connection, source_id: int, *, agent: str, format_
         "UPDATE sources SET agent=?, format=?, format_version=?, reading=reading+1, cursor=NULL, parser_state=NULL,"
         " lines_read=0, lines_skipped='{}', read_bytes=0 WHERE id=?",
         (agent, format_name, format_version, source_id),
+    )
+    return int(connection.execute("SELECT reading FROM sources WHERE id=?", (source_id,)).fetchone()[0])
+
+
+def begin_empty_reading(connection: Connection, source_id: int) -> int:
+    """Start a pass over a file that is no transcript now and return its number."""
+    connection.execute(
+        "UPDATE sources SET format='', reading=reading+1, cursor=NULL, parser_state=NULL, lines_read=0,"
+        " lines_skipped='{}', read_bytes=0 WHERE id=?",
+        (source_id,),
     )
     return int(connection.execute("SELECT reading FROM sources WHERE id=?", (source_id,)).fetchone()[0])
 
@@ -128,7 +139,7 @@ def path_of(connection: Connection, source_id: int) -> str:
 def _row(row: tuple[object, ...] | None) -> SourceRow | None:
     if row is None:
         return None
-    source_id, path, format_name, version, state, cursor, parser_state, reading = row
+    source_id, path, format_name, version, state, error, cursor, parser_state, reading = row
     return msgspec.convert(
         {
             "source_id": source_id,
@@ -136,6 +147,7 @@ def _row(row: tuple[object, ...] | None) -> SourceRow | None:
             "format": format_name,
             "format_version": version,
             "state": state,
+            "error": error,
             "cursor": _CURSOR.decode(cursor) if isinstance(cursor, bytes) else None,
             "parser_state": parser_state,
             "reading": reading,

@@ -141,6 +141,20 @@ class Store(_Readable):
 
         return self._writer.run(work)
 
+    def supersede_source(self, source_id: int) -> None:
+        """Note that a source holds nothing any more of what it told: it was emptied, or became something else."""
+
+        def work(connection: sqlite.Connection) -> None:
+            report = SaveReport()
+            self._drawers.begin(connection)
+            reading = sources.begin_empty_reading(connection, source_id)
+            self._exchanges.supersede_vanished(connection, source_id, reading, report)
+            for other in report.sources_to_reread:
+                sources.forget_cursor(connection, other)
+            self._drawers.finish(connection)
+
+        self._writer.run(work)
+
     def save_vectors(self, model_id: str, hashes: Sequence[bytes], matrix: Float32) -> int:
         """Store float32 ``[n, dim]`` for ``hashes``; returns how many were stored."""
         return self._writer.run(lambda connection: vectors.save(connection, model_id, hashes, matrix))

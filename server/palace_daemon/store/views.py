@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
@@ -56,14 +56,13 @@ def drawer_texts(connection: Connection, drawer_ids: Sequence[int]) -> dict[int,
     """Return the drawers that exist among ``drawer_ids``."""
     found: dict[int, DrawerText] = {}
     for batch in batches(list(drawer_ids)):
-        marks = ",".join("?" * len(batch))
         rows = connection.execute(
             "SELECT d.id, e.public_id, e.key, e.user_text, e.reply_text, s.native_id,"
             f" {_FIRST_PROMPT}, e.project, s.agent, e.started_at, e.ended_at, o.path, p.line_start, p.line_end,"
             f" {columns_of('d')} FROM drawers d JOIN exchanges e ON e.id=d.exchange_id"
             " JOIN sessions s ON s.id=e.session_id JOIN sources o ON o.id=e.owner_source_id"
             " JOIN provenance p ON p.exchange_id=e.id AND p.source_id=e.owner_source_id"
-            f" WHERE d.id IN ({marks})",
+            f" WHERE d.id IN ({_marks(batch)})",
             batch,
         )
         for (
@@ -95,25 +94,26 @@ def drawer_texts(connection: Connection, drawer_ids: Sequence[int]) -> dict[int,
 def exchange_ids(connection: Connection, item_id: str) -> list[int]:
     """Return the exchanges that ``item_id`` names: an exchange id, a drawer id, or its first eight digits or more."""
     public = item_id.strip().split(".", 1)[0].lower()
-    exact = connection.execute("SELECT id FROM exchanges WHERE public_id=?", (public,)).fetchall()
+    exact = connection.execute("SELECT DISTINCT exchange_id FROM exchange_keys WHERE public_id=?", (public,)).fetchall()
     if not exact and len(public) >= 8 and all(c in "0123456789abcdef" for c in public):
         exact = connection.execute(
-            "SELECT id FROM exchanges WHERE public_id>=? AND public_id<? LIMIT 2", (public, public + "g")
+            "SELECT DISTINCT exchange_id FROM exchange_keys WHERE public_id>=? AND public_id<? LIMIT 2",
+            (public, public + "g"),
         ).fetchall()
     return [row[0] for row in exact]
 
 
 _EXCHANGE = (
-    "SELECT e.id, e.public_id, s.native_id, " + _FIRST_PROMPT + ", s.agent, e.project, e.cwd, e.branch, e.model,"
+    "SELECT e.id, e.public_id, s.id, s.native_id, s.agent, e.project, e.cwd, e.branch, e.model,"
     " e.user_text, e.user_kind, e.reply_text, e.reply_final_start, e.started_at, e.ended_at, e.time_quality, e.status,"
     " e.is_superseded, e.tools, e.flags FROM exchanges e JOIN sessions s ON s.id=e.session_id"
 )
-_ORDER = "coalesce(e.started_at, -9223372036854775808), e.ordinal, e.key"
+_ORDER = "e.started_at, e.ordinal, e.key"  # undated ones first, as SQLite sorts NULL
 
 
 def exchange(connection: Connection, exchange_id: int) -> ExchangeView:
     """Return one exchange whole, with its neighbours in the session."""
-    row = connection.execute(f"{_EXCHANGE} WHERE e.id=?", (exchange_id,)).fetchone()
+    (view,) = _exchange_views(connection, [connection.execute(f"{_EXCHANGE} WHERE e.id=?", (exchange_id,)).fetchone()])
     ids = [
         public
         for (public,) in connection.execute(
@@ -122,8 +122,7 @@ def exchange(connection: Connection, exchange_id: int) -> ExchangeView:
             (exchange_id, exchange_id),
         )
     ]
-    at = ids.index(row[1])
-    view = _exchange_view(connection, row)
+    at = ids.index(view.exchange_id)
     return msgspec.structs.replace(
         view, previous_id=ids[at - 1] if at else "", next_id=ids[at + 1] if at + 1 < len(ids) else ""
     )
@@ -135,7 +134,7 @@ def timeline(connection: Connection, session_id: str) -> tuple[ExchangeView, ...
     if len(native) != 1:
         return ()
     rows = connection.execute(f"{_EXCHANGE} WHERE s.native_id=? ORDER BY {_ORDER}", (native[0],)).fetchall()
-    return tuple(_exchange_view(connection, row) for row in rows)
+    return _exchange_views(connection, rows)
 
 
 def session_ids(connection: Connection, session_id: str) -> list[str]:
@@ -149,14 +148,69 @@ def session_ids(connection: Connection, session_id: str) -> list[str]:
     return sorted({row[0] for row in exact})
 
 
-def _exchange_view(connection: Connection, row: tuple[Any, ...]) -> ExchangeView:
-    (exchange_id, public, session, title, agent, project, cwd, branch, model, user, kind, reply, final, start, end,
-     quality, status, superseded, tools, flags) = row  # fmt: skip
-    drawers = connection.execute("SELECT ordinal FROM drawers WHERE exchange_id=? ORDER BY ordinal", (exchange_id,))
+class _Parts(NamedTuple):
+    """What views of exchanges show from other tables."""
+
+    titles: dict[int, str]
+    """By the row of the session."""
+    ordinals: defaultdict[int, list[int]]
+    """The drawers' ordinals by the row of the exchange."""
+    provenance: defaultdict[int, list[Provenance]]
+    """By the row of the exchange, the owner's first."""
+
+
+def _exchange_views(connection: Connection, rows: Sequence[tuple[Any, ...]]) -> tuple[ExchangeView, ...]:
+    """Turn rows of :data:`_EXCHANGE` into views, with a few queries for all of them."""
+    parts = _Parts({}, defaultdict(list), defaultdict(list))
+    for batch in batches(list({row[2] for row in rows})):
+        for session, title in connection.execute(
+            f"SELECT s.id, {_FIRST_PROMPT} FROM sessions s WHERE s.id IN ({_marks(batch)})", batch
+        ):
+            parts.titles[session] = title_of(title)
+    for batch in batches([row[0] for row in rows]):
+        _add_drawers(connection, batch, parts)
+        _add_provenance(connection, batch, parts)
+    return tuple(_exchange_view(row, parts) for row in rows)
+
+
+def _marks(batch: list[int | str | bytes]) -> str:
+    return ",".join("?" * len(batch))
+
+
+def _add_drawers(connection: Connection, batch: list[int | str | bytes], parts: _Parts) -> None:
+    for exchange_id, ordinal in connection.execute(
+        f"SELECT exchange_id, ordinal FROM drawers WHERE exchange_id IN ({_marks(batch)})"
+        " ORDER BY exchange_id, ordinal",
+        batch,
+    ):
+        parts.ordinals[exchange_id].append(ordinal)
+
+
+def _add_provenance(connection: Connection, batch: list[int | str | bytes], parts: _Parts) -> None:
+    for exchange_id, path, first, last, start, end, is_owner in connection.execute(
+        "SELECT p.exchange_id, o.path, p.line_start, p.line_end, p.byte_start, p.byte_end,"
+        " p.source_id=e.owner_source_id AS is_owner"
+        " FROM provenance p JOIN sources o ON o.id=p.source_id JOIN exchanges e ON e.id=p.exchange_id"
+        f" WHERE p.exchange_id IN ({_marks(batch)}) ORDER BY p.exchange_id, is_owner DESC, o.path",
+        batch,
+    ):
+        parts.provenance[exchange_id].append(
+            Provenance(
+                path=path, line_start=first, line_end=last, byte_start=start, byte_end=end, is_owner=bool(is_owner)
+            )
+        )
+
+
+_TOOLS = msgspec.json.Decoder(tuple[ToolUse, ...])
+
+
+def _exchange_view(row: tuple[Any, ...], parts: _Parts) -> ExchangeView:
+    (exchange_id, public, session_row, session, agent, project, cwd, branch, model, user, kind, reply, final, start,
+     end, quality, status, superseded, tools, flags) = row  # fmt: skip
     return ExchangeView(
         exchange_id=public,
         session_id=session,
-        session_title=title_of(title),
+        session_title=parts.titles[session_row],
         agent=agent,
         project=project,
         cwd=cwd,
@@ -171,23 +225,10 @@ def _exchange_view(connection: Connection, row: tuple[Any, ...]) -> ExchangeView
         time_quality=quality,
         status=status,
         is_superseded=bool(superseded),
-        tools=msgspec.json.decode(tools, type=tuple[ToolUse, ...]),
+        tools=_TOOLS.decode(tools),
         flags=tuple(flag for flag in flags.split(",") if flag),
-        drawer_ids=tuple(public_drawer_id(public, ordinal) for (ordinal,) in drawers),
-        provenance=_provenance(connection, exchange_id),
-    )
-
-
-def _provenance(connection: Connection, exchange_id: int) -> tuple[Provenance, ...]:
-    rows = connection.execute(
-        "SELECT o.path, p.line_start, p.line_end, p.byte_start, p.byte_end, p.source_id=e.owner_source_id"
-        " FROM provenance p JOIN sources o ON o.id=p.source_id JOIN exchanges e ON e.id=p.exchange_id"
-        " WHERE p.exchange_id=? ORDER BY p.source_id<>e.owner_source_id, o.path",
-        (exchange_id,),
-    )
-    return tuple(
-        Provenance(path=path, line_start=first, line_end=last, byte_start=start, byte_end=end, is_owner=bool(owner))
-        for path, first, last, start, end, owner in rows
+        drawer_ids=tuple(public_drawer_id(public, ordinal) for ordinal in parts.ordinals[exchange_id]),
+        provenance=tuple(parts.provenance[exchange_id]),
     )
 
 
@@ -261,8 +302,10 @@ class Totals(NamedTuple):
 def totals(connection: Connection) -> Totals:
     """Count what the store holds; vectors are those of the active model."""
     counts = connection.execute(
-        "SELECT (SELECT count(*) FROM sessions WHERE id IN (SELECT session_id FROM exchanges)),"
-        " (SELECT count(*) FROM exchanges), (SELECT count(*) FROM exchanges WHERE is_superseded),"
+        "SELECT"
+        " (SELECT count(*) FROM sessions s WHERE EXISTS (SELECT 1 FROM exchanges e WHERE e.session_id=s.id)),"
+        " (SELECT count(*) FROM exchanges),"
+        " (SELECT count(*) FROM exchanges INDEXED BY exchanges_superseded WHERE is_superseded),"
         " (SELECT count(*) FROM drawers), (SELECT count(*) FROM vectors WHERE model=(SELECT model FROM state)),"
         " (SELECT count(*) FROM pending_texts)"
     ).fetchone()

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 from support.claude import append, reply, turn, user
 
+from palace_daemon.embed.hashing import HashingEmbedder
 from palace_daemon.errors import CancelledError, NotFoundError, RequestError, StoreError
 from palace_daemon.model import RecallAnswer, RecallQuery
 from palace_daemon.service.build import open_read_only
@@ -219,6 +220,19 @@ def test_read_only_palace_answers_beside_the_live_one(mined: Any) -> None:
     palace.close()
 
 
+@pytest.mark.parametrize("dim", [64, 384])
+def test_vectors_of_another_model_take_no_part(mined: Any, dim: int) -> None:
+    palace = open_read_only(mined._config, embedder=HashingEmbedder(model_id="other", dim=dim))
+    try:
+        answer = ask(palace, "redis queue part 2")
+        assert answer.hits[0].session_id == "s1"
+        assert set(answer.hits[0].parts) == {"bm25"}
+        assert not answer.freshness.vectors_used
+        assert answer.freshness.vectors_reason == "the store has vectors of hashing, but other is loaded"
+    finally:
+        palace.close()
+
+
 def test_read_only_palace_needs_a_store(tmp_path: Path, make_palace: Any) -> None:
     config = make_palace(tmp_path / "x")._config
     import msgspec  # noqa: PLC0415
@@ -241,6 +255,33 @@ def test_unknown_ids_say_so(mined: Any) -> None:
         mined.get("")
     with pytest.raises(NotFoundError):
         mined.timeline("nothing-here")
+
+
+@pytest.mark.parametrize("limit", [0, -1])
+def test_a_limit_below_one_is_a_clear_error(mined: Any, limit: int) -> None:
+    with pytest.raises(RequestError, match="limit"):
+        ask(mined, "tides", limit=limit)
+
+
+@pytest.mark.parametrize("name", ["\ud800", "s1\udfff", "0123456789\ud83d"])
+def test_names_that_are_no_unicode_are_unknown_ones(mined: Any, name: str) -> None:
+    assert ask(mined, "tides", session=name).hits == ()
+    assert ask(mined, "tides", project=name).hits == ()
+    with pytest.raises(RequestError, match="unknown agent"):
+        ask(mined, "tides", agent=name)
+    with pytest.raises(NotFoundError):
+        mined.get(name)
+    with pytest.raises(NotFoundError):
+        mined.timeline(name)
+    assert mined.sessions(project=name) == mined.sessions(agent=name) == ()
+    assert mined.sources(agent=name) == mined.sources(state=name) == ()
+
+
+def test_a_session_whose_id_is_no_unicode_is_found_by_it(palace: Any, transcripts: Path) -> None:
+    lines = turn(1, "Where is the lever?", "Under the desk.", session="odd").replace('"odd"', '"odd\\ud800"')
+    append(transcripts / "a.jsonl", lines)
+    palace.mine([str(transcripts)], wait=True)
+    assert len(palace.timeline("odd\ud800")) == len(ask(palace, "lever", session="odd\ud800").hits) == 1
 
 
 def test_many_threads_get_equal_answers_while_mining_goes_on(mined: Any, transcripts: Path) -> None:

@@ -9,7 +9,7 @@ from palace_daemon.core.transcripts import registry
 from palace_daemon.errors import NotFoundError, RequestError
 from palace_daemon.model import ExchangeView, ModelView, RecallAnswer, RecallQuery, SessionView, SourceView
 from palace_daemon.service.embedding import ModelHost
-from palace_daemon.service.recall import Recall
+from palace_daemon.service.recall import Recall, as_stored
 from palace_daemon.store import views
 from palace_daemon.store.store import ReadOnlyStore, Store
 
@@ -42,7 +42,7 @@ class Answers:
             RequestError: Several are.
         """
         with self._reading.read() as connection:
-            found = views.exchange_ids(connection, item_id)
+            found = views.exchange_ids(connection, as_stored(item_id))
             if not found:
                 raise NotFoundError("no exchange has this id", hint="ids stand in the hits of a recall")
             if len(found) > 1:
@@ -57,7 +57,7 @@ class Answers:
             RequestError: Several are.
         """
         with self._reading.read() as connection:
-            named = views.session_ids(connection, session_id)
+            named = views.session_ids(connection, as_stored(session_id))
             if not named:
                 raise NotFoundError("no session has this id", hint="`palace-daemon sessions` lists them")
             if len(named) > 1:
@@ -68,13 +68,14 @@ class Answers:
         self, *, agent: str = "", project: str = "", since: int | None = None, limit: int = 50, offset: int = 0
     ) -> tuple[SessionView, ...]:
         """Return sessions, newest first."""
+        agent, project = as_stored(agent), as_stored(project)
         with self._reading.read() as connection:
             return views.sessions(connection, agent=agent, project=project, since=since, limit=limit, offset=offset)
 
     def sources(self, *, agent: str = "", state: str = "") -> tuple[SourceView, ...]:
         """Return transcript files."""
         with self._reading.read() as connection:
-            return views.sources(connection, agent=agent, state=state)
+            return views.sources(connection, agent=as_stored(agent), state=as_stored(state))
 
     def models(self) -> tuple[ModelView, ...]:
         """Return the known models."""

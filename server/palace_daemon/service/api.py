@@ -103,5 +103,8 @@ class Palace(Protocol):
         ...
 
     def close(self) -> None:
-        """Stop all work within two seconds, commit or roll back, close the database; idempotent."""
+        """Stop all work, commit or roll back, close the database; idempotent.
+
+        Takes about a second, and longer only where a write that is under way does.
+        """
         ...

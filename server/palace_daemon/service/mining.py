@@ -18,11 +18,12 @@ from msgspec import Struct, field
 
 from palace_daemon.core import cursor as cursors
 from palace_daemon.core import redaction
+from palace_daemon.core.jsonl import drop_payload_runs
 from palace_daemon.core.ports import StopSignal
 from palace_daemon.core.transcripts import registry
 from palace_daemon.core.transcripts.base import SourceParser, TranscriptFormat
 from palace_daemon.errors import CancelledError, SourceError
-from palace_daemon.model import Cursor, FileStat, MineReport, ParseResult
+from palace_daemon.model import Cursor, FileStat, MineReport, ParseResult, SourceState
 from palace_daemon.store import sources
 from palace_daemon.store.exchanges import SaveReport
 from palace_daemon.store.sqlite import Connection
@@ -33,9 +34,11 @@ logger = logging.getLogger(__name__)
 READ_BYTES = 1 << 20
 """Bytes read, parsed and stored at a time: about 0.2 s of work on the writer, so live lines wait no longer."""
 HEAD_BYTES = 1 << 16
-"""Bytes from which a format is recognised."""
+"""Bytes from which a format is recognised, where the first line ends within them."""
+HEAD_BYTES_MAX = 32 << 20
+"""Bytes of text that a first line may have: an opening prompt can hold a whole log. Pasted images are left out."""
 SLICE_BYTES = 16 << 20
-"""Bytes of one source after which the others get their turn."""
+"""Bytes of one source after which the others get their first turn."""
 
 
 class Outcome(Struct, kw_only=True):
@@ -118,32 +121,27 @@ class SourceMiner:
 
     def _mine(self, path: str, *, take_tail: bool, stop: StopSignal | None) -> Outcome:
         with _opened(path) as (file, stat):
-            row = self._known(path, stat)
-            head = b""
-            if row is None or row.cursor is None:
-                head = file.read(HEAD_BYTES)
-            reading = self._begin(path, row, stat, file, head)
+            row = self._known(path, stat, file)
+            reading = self._begin(path, row, stat, file)
             if isinstance(reading, Outcome):
                 return reading
             return self._read(reading, file, stat, take_tail=take_tail, stop=stop)
 
-    def _known(self, path: str, stat: FileStat) -> sources.SourceRow | None:
+    def _known(self, path: str, stat: FileStat, file: FileIO) -> sources.SourceRow | None:
         """Return the stored source, following a file that was renamed."""
         with self._store.read() as connection:
             row = sources.find(connection, path)
             candidates = [] if row else sources.find_by_identity(connection, stat)
         for candidate in candidates:
-            # Inode numbers are used again: the content decides, when the cursor is judged.
-            if not os.path.lexists(candidate.path):
+            # Inode numbers are used again: the content decides.
+            if not os.path.lexists(candidate.path) and _is_same_content(file, candidate.cursor, stat):
                 source_id = candidate.source_id
                 self._store.write(lambda c: sources.move(c, source_id, path))  # noqa: B023 - runs before the next turn
                 with self._store.read() as connection:
                     return sources.find(connection, path)
         return row
 
-    def _begin(
-        self, path: str, row: sources.SourceRow | None, stat: FileStat, file: FileIO, head: bytes
-    ) -> _Reading | Outcome:
+    def _begin(self, path: str, row: sources.SourceRow | None, stat: FileStat, file: FileIO) -> _Reading | Outcome:
         """Decide where to read on; an Outcome when there is nothing to read."""
         known = registry.by_name(row.format) if row and row.format else None
         if row and row.cursor and known and known.version == row.format_version:
@@ -152,11 +150,10 @@ class SourceMiner:
                 return self._unchanged(row, verdict.cursor, stat)
             if not verdict.must_reread and (resumed := self._resume(row, known, path, verdict.cursor, file)):
                 return resumed
-        file.seek(0)
-        head = head or file.read(HEAD_BYTES)
+        head = _head(file)
         found = registry.detect(path, head)
         if found is None:
-            return self._unknown(path, head)
+            return self._unknown(path, head, row)
         return self._anew(path, found)
 
     def _resume(
@@ -246,14 +243,18 @@ class SourceMiner:
             )
         return Outcome(report=MineReport(files=1), has_tail=cursor.offset < stat.size)
 
-    def _unknown(self, path: str, head: bytes) -> Outcome:
-        if b"\n" not in head and len(head) < HEAD_BYTES:
+    def _unknown(self, path: str, head: bytes, row: sources.SourceRow | None) -> Outcome:
+        """Note a file that is no transcript; what it held when it was one is superseded."""
+        if row is not None and row.reading:
+            self._store.supersede_source(row.source_id)
+        if b"\n" not in head and len(head) < HEAD_BYTES_MAX:
             # The first line is still being written (or the file is empty): ask again when it has grown.
-            self._store.write(lambda c: sources.set_state(c, path, "pending"))
+            state: SourceState = "pending"
             reason = "empty" if not head else "its first line is not complete yet"
-            return Outcome(report=MineReport(files=1), error=reason, is_unknown=True)
-        reason = "not a transcript of a known format"
-        self._store.write(lambda c: sources.set_state(c, path, "skipped", reason))
+        else:
+            state, reason = "skipped", "not a transcript of a known format"
+        if row is None or (row.state, row.error) != (state, reason):
+            self._store.write(lambda c: sources.set_state(c, path, state, reason))
         return Outcome(report=MineReport(files=1), error=reason, is_unknown=True)
 
     def _gone(self, path: str) -> Outcome:
@@ -303,6 +304,20 @@ class _Reading:
         consumed = self.parser.offset - self.hasher.offset
         self.hasher.feed(bytes(self._unhashed[:consumed]))
         del self._unhashed[:consumed]
+
+
+def _head(file: FileIO) -> bytes:
+    """Return the file's beginning up to the end of its first line, at least, without pasted binary payloads."""
+    file.seek(0)
+    head = file.read(HEAD_BYTES)
+    while b"\n" not in head and len(head) < HEAD_BYTES_MAX and (more := file.read(READ_BYTES)):
+        head, _ = drop_payload_runs(head + more)
+    return head
+
+
+def _is_same_content(file: FileIO, cursor: Cursor | None, stat: FileStat) -> bool:
+    """Return whether the file still holds what was read up to ``cursor``."""
+    return cursor is not None and cursor.offset > 0 and not _judge(file, cursor, stat).must_reread
 
 
 def _judge(file: FileIO, cursor: Cursor, stat: FileStat) -> cursors.Verdict:

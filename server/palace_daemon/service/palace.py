@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import os
 import threading
@@ -14,7 +15,7 @@ from msgspec import Struct
 import palace_daemon
 from palace_daemon.config import Config
 from palace_daemon.core.ports import Notifier, StopSignal
-from palace_daemon.errors import CancelledError, ClosedError, PalaceError
+from palace_daemon.errors import CancelledError, ClosedError, PalaceError, StoreError
 from palace_daemon.model import (
     MineReport,
     ModelView,
@@ -36,6 +37,8 @@ logger = logging.getLogger(__name__)
 _TAKE_WAIT_S = 1.0
 _WAIT_STEP_S = 0.1
 _STORE_RETRY_S = 5.0
+_STORE_TRIES = 8
+"""Faults of the store in a row, some 20 seconds, after which those who wait are told; the source stays queued."""
 
 
 class Parts(Struct, frozen=True, kw_only=True):
@@ -70,6 +73,7 @@ class LivePalace(Answers):
         self._started_at = parts.clock()
         self._began = time.monotonic()
         self._last_error = ""
+        self._store_faults = 0
 
     # -- life
 
@@ -99,11 +103,11 @@ class LivePalace(Answers):
                 raise ClosedError("Palace is closed")
             if self._is_working:
                 return
+            self._store.use_model(self._models.model_id)  # may fail while the store is locked: then nothing is started
             self._is_working = True
-        self._store.use_model(self._models.model_id)
-        self._models.start()
-        self._thread.start()
-        self._embedding.start()
+            self._models.start()
+            self._thread.start()
+            self._embedding.start()
 
     # -- answers
 
@@ -247,16 +251,32 @@ class LivePalace(Answers):
             except (CancelledError, ClosedError):
                 self._queue.done(path, MineReport(), is_last=False)
                 return
-            except Exception as exc:  # noqa: BLE001 - one bad file or a full disk must not end the thread
-                outcome = self._after_fault(path, exc)
-            self._finish(path, outcome)
+            except StoreError as exc:
+                self._after_store_fault(path, exc, take_tail=take_tail)
+            except Exception as exc:  # noqa: BLE001 - one bad file must not end the thread
+                self._finish(path, self._after_fault(path, exc))
+            else:
+                self._store_faults, self._last_error = 0, ""
+                self._finish(path, outcome)
+
+    def _after_store_fault(self, path: str, exc: StoreError, *, take_tail: bool) -> None:
+        """Keep the source queued while the store is locked or full; jobs are told after some tries."""
+        self._store_faults += 1
+        self._last_error = f"{path}: {exc}"
+        logger.warning("cannot store what %s holds, trying again: %s", path, exc)
+        self._stop.wait(min(_STORE_RETRY_S, 0.1 * 2**self._store_faults))
+        is_last = self._store_faults >= _STORE_TRIES
+        self._queue.put(path, mtime_ns(path), take_tail=take_tail)
+        self._queue.done(
+            path, MineReport(files=1, files_failed=1, failures={path: str(exc)} if is_last else {}), is_last=is_last
+        )
 
     def _after_fault(self, path: str, exc: Exception) -> Outcome:
-        reason = str(exc) if isinstance(exc, PalaceError) else f"internal error: {type(exc).__name__}"
+        reason = f"internal error: {type(exc).__name__}"
         self._last_error = f"{path}: {reason}"
         logger.error("mining %s failed", path, exc_info=exc)
-        if isinstance(exc, PalaceError):
-            self._stop.wait(_STORE_RETRY_S)  # the store is full or locked: give it time
+        with contextlib.suppress(PalaceError):
+            self._store.write(lambda connection: sources.set_state(connection, path, "failed", reason))
         return Outcome(report=MineReport(files=1, files_failed=1), error=reason)
 
     def _finish(self, path: str, outcome: Outcome) -> None:
@@ -270,7 +290,7 @@ class LivePalace(Answers):
         else:
             self._watching.drop_tail(path)
         if outcome.has_more:
-            self._queue.put(path, mtime_ns(path))
+            self._queue.put_rest(path, mtime_ns(path))
         for other in outcome.reread:
             self._queue.put(other, mtime_ns(other))
         self._queue.done(path, report, outcome.sessions, is_last=not outcome.has_more)

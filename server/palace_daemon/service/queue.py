@@ -22,6 +22,8 @@ class Job:
         ``named`` are the files that were asked for one by one: there an unknown format is a failure.
         """
         self.take_tail = take_tail
+        self.after = 0
+        """Number of the last take before the job: what was taken then may have been read too early for it."""
         self._named = frozenset(named)
         self._left = set(paths)
         self._total = len(self._left)
@@ -74,16 +76,22 @@ class Job:
             return msgspec.structs.replace(self._report, sessions=len(self._sessions))
 
 
+_Place = tuple[int, int]
+"""Where a source stands in the queue: slices of it already read, then minus its mtime; the smallest is next."""
+
+
 class MiningQueue:
-    """Sources to read, newest first. Thread-safe; made for one taker."""
+    """Sources to read: newest first, but the rest of a giant behind the others. Thread-safe; made for one taker."""
 
     def __init__(self) -> None:
         """Begin empty."""
-        self._heap: list[tuple[int, str]] = []
-        self._queued: dict[str, int] = {}
-        self._again: dict[str, int] = {}
+        self._heap: list[tuple[_Place, str]] = []
+        self._queued: dict[str, _Place] = {}
+        self._again: dict[str, _Place] = {}
+        self._slices: dict[str, int] = {}
         self._tails: set[str] = set()
         self._current: str | None = None
+        self._takes = 0
         self._jobs: list[Job] = []
         self._is_closed = False
         self._is_paused = False
@@ -94,47 +102,63 @@ class MiningQueue:
         with self._changed:
             if take_tail:
                 self._tails.add(path)
-            if path == self._current:
-                self._again[path] = mtime_ns
-                return
-            if self._queued.get(path, -1) < mtime_ns:
-                self._queued[path] = mtime_ns
-                heapq.heappush(self._heap, (-mtime_ns, path))
-            self._changed.notify()
+            self._put(path, (0, -mtime_ns))
+
+    def put_rest(self, path: str, mtime_ns: int) -> None:
+        """Queue what is left of a source after a slice, behind all that wait for their first."""
+        with self._changed:
+            self._slices[path] = self._slices.get(path, 0) + 1
+            self._put(path, (self._slices[path], -mtime_ns))
 
     def put_job(self, job: Job) -> None:
         """Register a job; its sources must be queued afterwards."""
         with self._changed:
+            job.after = self._takes
             self._jobs = [known for known in self._jobs if not known.wait(0)] + [job]
 
     def take(self, timeout_s: float) -> tuple[str, bool] | None:
-        """Return the newest source and whether its tail may be taken; None after ``timeout_s`` or :meth:`close`."""
+        """Return the next source and whether its tail may be taken; None after ``timeout_s`` or :meth:`close`."""
         with self._changed:
             self._changed.wait_for(lambda: self._is_closed or (self._queued and not self._is_paused), timeout_s)
             if self._is_closed or self._is_paused:
                 return None
             while self._heap:
-                negative_mtime, path = heapq.heappop(self._heap)
-                if self._queued.get(path) == -negative_mtime:
-                    del self._queued[path]
-                    self._current = path
-                    is_wanted = path in self._tails or any(job.take_tail and job.waits_for(path) for job in self._jobs)
-                    self._tails.discard(path)
-                    return path, is_wanted
+                place, path = heapq.heappop(self._heap)
+                if self._queued.get(path) == place:
+                    return self._taken(path)
             return None
 
     def done(
         self, path: str, report: MineReport, sessions: AbstractSet[tuple[str, str]] = frozenset(), *, is_last: bool
     ) -> None:
-        """Give back a source that was taken; without ``is_last`` the caller queues its rest itself."""
+        """Give back a source that was taken; without ``is_last`` the caller has queued its rest or will again."""
         with self._changed:
             self._current = None
+            if is_last:
+                self._slices.pop(path, None)
             again = self._again.pop(path, None)
-            jobs = list(self._jobs)
-        for job in jobs:
-            job.add(path, report, sessions, is_last=is_last)
-        if again is not None:
-            self.put(path, again)
+            if again is not None:
+                self._put(path, again)
+            jobs = [(job, is_last and job.after < self._takes) for job in self._jobs]
+        for job, is_ticked in jobs:
+            job.add(path, report, sessions, is_last=is_ticked)
+
+    def _put(self, path: str, place: _Place) -> None:
+        known = self._again if path == self._current else self._queued
+        if path in known and known[path] <= place:
+            return
+        known[path] = place
+        if known is self._queued:
+            heapq.heappush(self._heap, (place, path))
+            self._changed.notify()
+
+    def _taken(self, path: str) -> tuple[str, bool]:
+        del self._queued[path]
+        self._current = path
+        self._takes += 1
+        is_wanted = path in self._tails or any(job.take_tail and job.waits_for(path) for job in self._jobs)
+        self._tails.discard(path)
+        return path, is_wanted
 
     def pending(self) -> int:
         """Return how many sources wait or are being read."""

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import re
 import time
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from typing import NamedTuple, Protocol
 
+import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
@@ -22,6 +24,7 @@ from palace_daemon.store.sqlite import Connection
 CANDIDATES_MIN = 200
 """Drawers that are scored again exactly; on 19,800 real vectors the top 200 of a far coarser scan held 99.6 % of the
 exact top ten, so rounding in the first pass cannot move a hit out of them."""
+_LONE_SURROGATE = re.compile("[\ud800-\udfff]")
 
 
 class DrawerReader(Protocol):
@@ -59,16 +62,19 @@ class Recall:
     def search(self, query: RecallQuery, stop: StopSignal | None = None) -> RecallAnswer:
         """Return ranked hits; see :meth:`palace_daemon.service.api.Palace.recall`."""
         began = time.perf_counter()
+        query = _checked(query)
         read = query_reader.read(query.text)
         state = self._model_state()
         query_vec = state.embedder.embed_query(read.text) if state.embedder and read.text else None
         _check(stop)
         with self._store.read_with_drawers() as (connection, drawers):
+            reason = state.reason or _mismatch(state, drawers.model)
+            query_vec = None if reason else query_vec
             in_scope = self._scope(connection, drawers, query)
             scored, matches = _score(connection, drawers, read.terms, in_scope, query_vec, stop)
             _check(stop)
             hits = self._hits(connection, drawers, query, scored, query_vec, matches, read)
-            freshness = self._freshness(connection, drawers, state, has_question=query_vec is not None)
+            freshness = self._freshness(connection, drawers, state.model_id, reason, has_question=query_vec is not None)
         matched = int(np.count_nonzero((scored.parts["bm25"] > 0.0) & in_scope))
         return RecallAnswer(
             hits=hits,
@@ -134,10 +140,10 @@ class Recall:
         return tuple(hits)
 
     def _freshness(
-        self, connection: Connection, drawers: Snapshot, state: ModelState, *, has_question: bool
+        self, connection: Connection, drawers: Snapshot, model_id: str, reason: str, *, has_question: bool
     ) -> Freshness:
+        """Tell how complete the answer is; ``reason`` is why the question has no vector to compare."""
         pending = vectors.pending_count(connection)
-        reason = state.reason
         if not reason and not has_question:
             reason = "the question has no text"
         elif not reason and pending:
@@ -148,9 +154,17 @@ class Recall:
             drawers=int(np.count_nonzero(drawers.is_live)),
             vectors_used=has_question and bool(np.any(drawers.has_vector)),
             vectors_reason=reason,
-            model=state.model_id,
+            model=model_id,
             last_mined_at=views.last_mined_at(connection),
         )
+
+
+def as_stored(text: str) -> str:
+    """Return ``text`` as the store would hold it: lone surrogates, which UTF-8 cannot encode, become U+FFFD.
+
+    What callers name goes through here before it meets SQLite, so that such a name is merely an unknown one.
+    """
+    return _LONE_SURROGATE.sub("\ufffd", text)
 
 
 def is_project(project: str, wanted: str) -> bool:
@@ -159,6 +173,28 @@ def is_project(project: str, wanted: str) -> bool:
     if project == wanted or project.startswith((wanted + "/", wanted + "\\")):
         return bool(project)
     return project.replace("\\", "/").rsplit("/", 1)[-1] == wanted
+
+
+def _checked(query: RecallQuery) -> RecallQuery:
+    """Return ``query`` with filters that the store can compare.
+
+    Raises:
+        RequestError: It asks for less than one hit.
+    """
+    if query.limit < 1:
+        raise RequestError("the limit is below 1", hint="ask for at least one hit")
+    return msgspec.structs.replace(
+        query, session=as_stored(query.session), project=as_stored(query.project), agent=as_stored(query.agent)
+    )
+
+
+def _mismatch(state: ModelState, stored_model: str) -> str:
+    """Return why the loaded model's vectors cannot be compared with the stored ones; empty where they can."""
+    if state.embedder is None or state.embedder.model_id == stored_model:
+        return ""
+    if not stored_model:
+        return "the store has no vectors yet"
+    return f"the store has vectors of {stored_model}, but {state.embedder.model_id} is loaded"
 
 
 def _score(

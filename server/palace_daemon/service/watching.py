@@ -72,6 +72,8 @@ class Watching:
         self._lock = threading.Lock()
         self._thread = threading.Thread(target=self._run, name="palace-rescan", daemon=True)
         self.problems: dict[str, str] = {}
+        """Path to reason, of what the last scan could not look into."""
+        self._former_problems: dict[str, str] = {}
 
     @property
     def notifier_name(self) -> str:
@@ -93,6 +95,7 @@ class Watching:
     def scan(self) -> int:
         """Queue every source below the roots, and every stored one that is not there any more; returns how many."""
         seen: set[str] = set()
+        self._former_problems, self.problems = self.problems, {}
         for root in self._roots:
             if self._stop.is_set():
                 return len(seen)
@@ -162,8 +165,8 @@ class Watching:
 
     def _note_problem(self, path: str, error: OSError) -> None:
         reason = error.strerror or type(error).__name__
-        if self.problems.get(path) != reason:
-            self.problems[path] = reason
+        self.problems[path] = reason
+        if self._former_problems.get(path) != reason:
             logger.warning("cannot look into %s: %s", path, reason)
 
 

@@ -52,6 +52,12 @@ class StoreBusyError(StoreError):
     kind = "storeBusy"
 
 
+class StoreFullError(StoreError):
+    """There is no space for the database to grow."""
+
+    kind = "storeFull"
+
+
 class StoreDamagedError(StoreError):
     """The database file is not a database or fails its integrity check."""
 

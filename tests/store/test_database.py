@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from palace_daemon.errors import ClosedError, StoreDamagedError, StoreError, StoreTooNewError
+from palace_daemon.errors import ClosedError, StoreDamagedError, StoreError, StoreFullError, StoreTooNewError
 from palace_daemon.store import migrations, sqlite
 from palace_daemon.store.reader import Readers
 from palace_daemon.store.writer import Writer
@@ -213,7 +213,7 @@ def test_a_full_disk_is_named_and_leaves_no_half_batch(path: Path) -> None:
             for number in range(100):
                 connection.execute("INSERT INTO sources(path, state) VALUES (?, 'ok')", (f"/{number}" + "x" * 4_000,))
 
-        with pytest.raises(StoreError, match="no space left"):
+        with pytest.raises(StoreFullError, match="no space left"):
             writer.run(fill)
         assert writer.run(lambda c: c.execute("SELECT count(*) FROM sources").fetchone()) == (0,)
     finally:

@@ -16,6 +16,7 @@ code      ``data.kind``                                meaning
 -32031    ``storeBusy``                                another process holds its lock
 -32032    ``storeDamaged``                             the file is damaged
 -32033    ``storeTooNew``                              the file was written by a newer version
+-32034    ``storeFull``                                there is no space for it to grow
 -32040    ``model``                                    the embedding model fails
 -32050    ``config``                                   a setting is bad
 -32060    ``closed``                                   the daemon is stopping
@@ -49,6 +50,7 @@ CODES: dict[str, int] = {
     "storeBusy": -32031,
     "storeDamaged": -32032,
     "storeTooNew": -32033,
+    "storeFull": -32034,
     "model": -32040,
     "config": -32050,
     "closed": -32060,

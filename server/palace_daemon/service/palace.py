@@ -15,7 +15,7 @@ from msgspec import Struct
 import palace_daemon
 from palace_daemon.config import Config
 from palace_daemon.core.ports import Notifier, StopSignal
-from palace_daemon.errors import CancelledError, ClosedError, PalaceError, StoreError
+from palace_daemon.errors import CancelledError, ClosedError, PalaceError, StoreBusyError, StoreError, StoreFullError
 from palace_daemon.model import (
     MineReport,
     ModelView,
@@ -220,8 +220,9 @@ class LivePalace(Answers):
             done = self._embedding.embedded - before
             if is_bounded and done >= first:
                 break
-            if self._models.has_failed or self._embedding.error:
-                return self._models.state().reason or self._embedding.error
+            error = self._embedding.error
+            if self._models.has_failed or error:
+                return error or self._models.state().reason
             _tell(on_progress, eta, Progress(stage="embed", done=done, total=done + pending, unit="texts"))
             time.sleep(_WAIT_STEP_S)
         done = self._embedding.embedded - before
@@ -251,7 +252,7 @@ class LivePalace(Answers):
             except (CancelledError, ClosedError):
                 self._queue.done(path, MineReport(), is_last=False)
                 return
-            except StoreError as exc:
+            except (StoreBusyError, StoreFullError) as exc:  # these pass, and the source has lost nothing
                 self._after_store_fault(path, exc, take_tail=take_tail)
             except Exception as exc:  # noqa: BLE001 - one bad file must not end the thread
                 self._finish(path, self._after_fault(path, exc))
@@ -272,7 +273,7 @@ class LivePalace(Answers):
         )
 
     def _after_fault(self, path: str, exc: Exception) -> Outcome:
-        reason = f"internal error: {type(exc).__name__}"
+        reason = str(exc) if isinstance(exc, PalaceError) else f"internal error: {type(exc).__name__}"
         self._last_error = f"{path}: {reason}"
         logger.error("mining %s failed", path, exc_info=exc)
         with contextlib.suppress(PalaceError):

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 from urllib.parse import quote
 
-from palace_daemon.errors import StoreBusyError, StoreDamagedError, StoreError
+from palace_daemon.errors import StoreBusyError, StoreDamagedError, StoreError, StoreFullError
 
 if TYPE_CHECKING:
     import sqlite3
@@ -49,7 +49,8 @@ def mapped_errors(path: Path | str) -> Iterator[None]:
     Raises:
         StoreBusyError: The lock was held for longer than the busy timeout.
         StoreDamagedError: The file is no database, or a page is corrupt.
-        StoreError: Anything else, a full or read-only disk among it.
+        StoreFullError: The disk, or the file's limit, is full.
+        StoreError: Anything else, a read-only disk among it.
     """
     try:
         yield
@@ -62,7 +63,7 @@ def mapped_errors(path: Path | str) -> Iterator[None]:
         if "locked" in lower or "busy" in lower:
             raise StoreBusyError(f"{path} is locked by another process", hint="try again") from exc
         if "full" in lower:
-            raise StoreError(
+            raise StoreFullError(
                 f"no space left for {path}", hint="free disk space; nothing stored so far is lost"
             ) from exc
         raise StoreError(f"{path}: {text}") from exc

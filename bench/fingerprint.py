@@ -20,7 +20,7 @@ def fingerprint(model_id: str = "", chunk: ChunkConfig | None = None) -> str:
         "cut": chunking.CUT_VERSION,
         "chunk": msgspec.to_builtins(chunk or ChunkConfig()),
         "terms": analysis.ANALYSER_VERSION,
-        "bm25": [rank.BM25_K1, rank.BM25_B, rank.IDF_POWER],
+        "bm25": [rank.BM25_K1, rank.BM25_B, rank.IDF_POWER, rank.COVERAGE_FULL],
         "weights": msgspec.to_builtins(rank.WEIGHTS),
         "model": registry.spec(model_id or EmbedConfig().model).fingerprint,
     }

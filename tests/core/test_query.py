@@ -170,3 +170,22 @@ def test_no_input_raises_or_loses_all_that_is_visible(raw: str) -> None:
     assert set(query.surfaces) == set(query.terms)
     query.text.encode("utf-8")
     assert read(raw) == query
+
+
+@pytest.mark.parametrize(
+    ("asked", "text"),
+    [
+        ("Which session was about the tide parser?", "the tide parser?"),
+        ("In which chat did we move the queue?", "move the queue?"),
+        ("when did I decide against Postgres", "decide against Postgres"),
+        ("Do you remember when the backup failed at night?", "the backup failed at night?"),
+        ("find the conversation about clock changes", "clock changes"),
+        ("Which session?", "Which session?"),
+        ("Where did we?", "Where did we?"),
+        ("which sessions table has the index", "which sessions table has the index"),
+        ("when does the worker retry", "when does the worker retry"),
+        ("Why did we move the queue?", "Why did we move the queue?"),
+    ],
+)
+def test_words_that_ask_for_the_place_are_taken_off(asked: str, text: str) -> None:
+    assert read(asked).text == text

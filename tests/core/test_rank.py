@@ -107,3 +107,27 @@ def test_order_is_by_total_then_newer_then_key() -> None:
     totals = np.array([1.0, 2.0, 2.0, 2.0])
     dates = np.array([9, 5, 7, 7])
     assert rank.order(totals, dates, ["a", "b", "d", "c"]) == [3, 2, 1, 0]
+
+
+def test_words_count_in_full_where_one_drawer_has_most_of_the_questions_weight() -> None:
+    live = np.ones(100, np.bool_)
+    rare, common = postings("rare", {3: 1}), postings("common", dict.fromkeys(range(60), 1))
+    nowhere = postings("nowhere", {})
+    assert rank.confidence([rare, common], live, live) == 1.0
+    weak = rank.confidence([nowhere, common], live, live)
+    assert 0.0 < weak < 0.1
+    out_of_scope = live.copy()
+    out_of_scope[3] = False
+    assert rank.confidence([rare, common], live, out_of_scope) < 0.1
+    assert rank.confidence([], live, live) == 0.0
+
+
+def test_weak_words_weigh_less_against_meaning() -> None:
+    arguments = {
+        "cosines": np.array([0.2, 0.4]),
+        "has_vector": np.array([True, True]),
+        "bm25_scores": np.array([1.0, 0.0]),
+        "in_scope": np.array([True, True]),
+    }
+    assert rank.score(**arguments).total.argmax() == 0
+    assert rank.score(**arguments, word_confidence=0.1).total.argmax() == 1

@@ -40,6 +40,22 @@ _HEAD_SHARE = 0.6
 _ELLIPSIS = " … "
 
 
+_FRAME = re.compile(
+    r"""
+    (?:(?:in|from)\s+)?(?:which|what)\s+(?:session|chat|conversation|thread|transcript)s?\s+
+        (?:(?:was|is|were)\s+(?:about\s+)?|(?:covers?|covered|had|has)\s+|(?:did|do)\s+(?:i|we)\s+)
+    | (?:when|where)\s+(?:did|do|have|had)\s+(?:i|we)\s+
+    | (?:do\s+you|can\s+you)\s+(?:still\s+)?(?:remember|recall|find)\s+
+        (?:(?:when|where|how|that)\s+|the\s+(?:session|chat|conversation|time)\s+(?:about|when|where)\s+)?
+    | (?:find|show\s+me)\s+(?:the|that|our|my)\s+(?:session|chat|conversation)s?\s+(?:about|on|where|when)\s+
+    """,
+    re.IGNORECASE | re.VERBOSE,
+)
+"""How people address the memory itself: those words say nothing of what was said, and in transcripts of agents
+"session" and "chat" are everywhere."""
+_FRAMED_TERMS_MIN = 2
+
+
 class ReadQuery(Struct, frozen=True):
     """A question, read."""
 
@@ -50,7 +66,7 @@ class ReadQuery(Struct, frozen=True):
     surfaces: dict[str, str]
     """Term to the words that the asker typed."""
     notes: tuple[str, ...] = ()
-    """What was taken off: ``recallBlock``, ``json``, ``label``, ``codeFence``, ``longText``, ``terms``."""
+    """What was taken off: ``recallBlock``, ``json``, ``label``, ``frame``, ``codeFence``, ``longText``, ``terms``."""
 
     def surface(self, term: str) -> str:
         """Return ``term`` as the asker typed it, or the term itself where it is none of this query's."""
@@ -65,6 +81,7 @@ def read(raw: str) -> ReadQuery:
     asked = _step(cleaned, _without_recall_blocks(cleaned), "recallBlock", notes)
     asked = _step(asked, _from_json(asked), "json", notes)
     asked = _step(asked, _after_label(asked), "label", notes)
+    asked = _step(asked, _without_frame(asked), "frame", notes)
     prose = _step(asked, _without_fences(asked), "codeFence", notes)
     pieces = _question_of(prose)
     text = _step(prose, _ELLIPSIS.join(pieces), "longText", notes)
@@ -136,6 +153,13 @@ def _after_label(text: str) -> str:
         if _asks(rest) and not _asks(asked):
             return text  # the label was part of something pasted, the question comes later
     return _unquoted(asked)
+
+
+def _without_frame(text: str) -> str:
+    """Return what is asked about, without a beginning that asks for the place where it stands."""
+    frame = _FRAME.match(text)
+    rest = text[frame.end() :] if frame else ""
+    return rest if len(analysis.terms(rest)) >= _FRAMED_TERMS_MIN else text
 
 
 def _unquoted(text: str) -> str:

@@ -215,7 +215,13 @@ def _score(
     cosines = None
     if query_vec is not None and drawers.chunks:
         cosines = drawers.cosines(query_vec).astype(np.float64)
-    scored = rank.score(cosines=cosines, has_vector=drawers.has_vector, bm25_scores=words, in_scope=in_scope)
+    scored = rank.score(
+        cosines=cosines,
+        has_vector=drawers.has_vector,
+        bm25_scores=words,
+        in_scope=in_scope,
+        word_confidence=1.0 if cosines is None else rank.confidence(matches, collection, in_scope),
+    )
     return scored, matches
 
 

@@ -20,10 +20,10 @@ from palace_daemon.watch.scripted import ScriptedNotifier
 
 LISTS = json.loads((Path(__file__).parents[1] / "data" / "questions.json").read_text(encoding="utf-8"))
 NOW = 1_795_000_000_000
-GOAL = 9
-"""Of ten. Not reached yet: questions that share no word with their gold exchange are the open part (see README)."""
-REACHED = 7
-"""Of ten, on either list: what must not get worse."""
+GOAL_SHARE = 0.9
+"""Not reached yet: questions that share no word with their gold exchange are the open part (see README)."""
+REACHED = {"development": 16, "test": 7}
+"""Questions whose session is first: what must not get worse."""
 
 pytestmark = [pytest.mark.model, pytest.mark.shared, pytest.mark.timeout(600)]
 
@@ -100,24 +100,21 @@ def test_the_right_session_comes_first(mined: Mined, name: str) -> None:
         question["id"]: mined.palace.recall(RecallQuery(text=question["question"], now=NOW)).hits[0].session_id
         for question in LISTS[name]
     }
-    wrong = {
-        question["id"]: question["lexical"]
-        for question in LISTS[name]
-        if first[question["id"]] != question["session_id"]
-    }
-    print(f"{name}: the right session first for {len(first) - len(wrong)} of {len(first)}, goal {GOAL}")
+    wrong = {one["id"]: one["lexical"] for one in LISTS[name] if first[one["id"]] != one["session_id"]}
+    right = len(first) - len(wrong)
+    print(f"{name}: the right session first for {right} of {len(first)}, goal {GOAL_SHARE * len(first):.0f}")
     assert not any(wrong.values()), f"wrong though the question shares words with its gold: {wrong}"
-    assert len(first) - len(wrong) >= REACHED, f"not first: {sorted(wrong)}"
+    assert right >= REACHED[name], f"not first: {sorted(wrong)}"
 
 
 STOP_WORDS = (
     "the a an what did we how about in our were was on so that could us by why when it must do be only of always"
-    " whenever before if and or for with at to is this merely never my which where their all"
+    " whenever before if and or for with at to is this merely never my which where their all as"
 )
 
 
 @pytest.mark.parametrize("name", ["development", "test"])
-def test_five_questions_share_no_content_word_with_their_gold(mined: Mined, name: str) -> None:
+def test_half_of_the_questions_share_no_content_word_with_their_gold(mined: Mined, name: str) -> None:
     stop = set(analysis.terms(STOP_WORDS))
     shared = {}
     for question in LISTS[name]:
@@ -125,7 +122,7 @@ def test_five_questions_share_no_content_word_with_their_gold(mined: Mined, name
             gold = mined.palace.get(gold_id(mined.palace, question))
             asked = set(analysis.terms(question["question"])) - stop
             shared[question["id"]] = asked & set(analysis.terms(f"{gold.user_text} {gold.reply_text}"))
-    assert list(shared.values()) == [set()] * 5, shared
+    assert list(shared.values()) == [set()] * (len(LISTS[name]) // 2), shared
 
 
 def gold_id(palace: Any, question: dict[str, Any]) -> str:

@@ -13,7 +13,7 @@ PIP = $(BIN)/python -m pip --disable-pip-version-check
 PYTHONS = python3.11 python3.12 python3.13 python3 python3.14
 ARGS =
 
-.PHONY: help start check setup model lint fmt type test bench clean
+.PHONY: help start check setup model lint fmt type test soak bench clean
 
 help: ## list the tasks
 	@sed -n 's/^\([a-z]*\):.*## /\1|/p' Makefile | while IFS='|' read -r name text; do \
@@ -47,6 +47,11 @@ type: setup ## types, strictly
 test: setup ## tests; ARGS="tests/watch -k limit" chooses
 	@echo '==> pytest'
 	@$(BIN)/python -m pytest $(ARGS)
+
+soak: setup ## the long runs: a hundred kills in the middle of mining, and the live daemon ten times over
+	@echo '==> soak'
+	@PALACE_SOAK_KILLS=100 $(BIN)/python -m pytest tests/service/test_kill.py
+	@for round in 1 2 3 4 5 6 7 8 9 10; do $(BIN)/python -m pytest -q tests/e2e/test_live_daemon.py || exit 1; done
 
 bench: $(VENV)/.installed ## measure; without ARGS it lists what can be measured, ARGS=embed runs one
 	@$(BIN)/palace-daemon --bench $(ARGS)

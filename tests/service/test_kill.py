@@ -17,7 +17,8 @@ from support.dumps import logical_dump
 from palace_daemon.store import check, sqlite
 
 SCRIPT = Path(__file__).parents[1] / "support" / "mining_process.py"
-KILLS = 8
+KILLS = int(os.environ.get("PALACE_SOAK_KILLS", "8"))
+"""`make soak` raises it."""
 
 
 def start(data: Path, transcripts: Path) -> subprocess.Popen[str]:
@@ -37,7 +38,7 @@ def finish(process: subprocess.Popen[str]) -> str:
     return output
 
 
-@pytest.mark.timeout(180)
+@pytest.mark.timeout(180 + 15 * KILLS)
 def test_a_killed_run_started_again_gives_the_undisturbed_store(tmp_path: Path, transcripts: Path) -> None:
     dice = random.Random(9)
     for number in range(12):

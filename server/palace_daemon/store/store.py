@@ -6,6 +6,7 @@ source land together or not at all.
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -23,6 +24,7 @@ from palace_daemon.store.mirror import Mirror, Snapshot
 from palace_daemon.store.reader import Readers
 from palace_daemon.store.writer import Writer
 
+logger = logging.getLogger(__name__)
 T = TypeVar("T")
 _SNAPSHOT_TRIES = 8
 
@@ -101,6 +103,9 @@ class Store(_Readable):
         connection.execute("UPDATE state SET pruned_generation=generation")
         (version,) = connection.execute("SELECT index_version FROM state").fetchone()
         if version != self._drawers.index_version:
+            (count,) = connection.execute("SELECT count(*) FROM exchanges").fetchone()
+            if count:
+                logger.info("cutting and indexing %d exchanges anew: they were made by another version", count)
             self._rebuild(connection)
 
     def _rebuild(self, connection: sqlite.Connection) -> SaveReport:

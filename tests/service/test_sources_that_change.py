@@ -86,6 +86,11 @@ def test_a_file_that_becomes_something_else_leaves_recall(palace: Any, transcrip
     mine(palace, transcripts)
     assert texts(palace, "tides") == []
     assert palace.sources()[0].state == "skipped"
+    with palace._store.read() as connection:
+        before = connection.execute("SELECT generation FROM state").fetchone()
+    mine(palace, transcripts)  # looked at again, and nothing is written
+    with palace._store.read() as connection:
+        assert connection.execute("SELECT generation FROM state").fetchone() == before
 
 
 def test_a_time_before_1970_is_a_time(palace: Any, transcripts: Path) -> None:

@@ -245,7 +245,7 @@ class SourceMiner:
 
     def _unknown(self, path: str, head: bytes, row: sources.SourceRow | None) -> Outcome:
         """Note a file that is no transcript; what it held when it was one is superseded."""
-        if row is not None and row.reading:
+        if row is not None and row.format:  # it was one until now
             self._store.supersede_source(row.source_id)
         if b"\n" not in head and len(head) < HEAD_BYTES_MAX:
             # The first line is still being written (or the file is empty): ask again when it has grown.

@@ -122,12 +122,13 @@ def test_words_count_in_full_where_one_drawer_has_most_of_the_questions_weight()
     assert rank.confidence([], live, live) == 0.0
 
 
-def test_weak_words_weigh_less_against_meaning() -> None:
-    arguments = {
-        "cosines": np.array([0.2, 0.4]),
-        "has_vector": np.array([True, True]),
-        "bm25_scores": np.array([1.0, 0.0]),
-        "in_scope": np.array([True, True]),
-    }
-    assert rank.score(**arguments).total.argmax() == 0
-    assert rank.score(**arguments, word_confidence=0.1).total.argmax() == 1
+@pytest.mark.parametrize(("word_confidence", "first"), [(1.0, 0), (0.1, 1)])
+def test_weak_words_weigh_less_against_meaning(word_confidence: float, first: int) -> None:
+    scored = rank.score(
+        cosines=np.array([0.2, 0.4]),
+        has_vector=np.array([True, True]),
+        bm25_scores=np.array([1.0, 0.0]),
+        in_scope=np.array([True, True]),
+        word_confidence=word_confidence,
+    )
+    assert scored.total.argmax() == first

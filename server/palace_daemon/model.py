@@ -404,5 +404,4 @@ class Status(Value):
     database_bytes: int
     rss_bytes: int
     last_error: str
-    is_paused: bool
     last_mined_at: int | None

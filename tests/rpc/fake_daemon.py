@@ -108,7 +108,7 @@ class FakePalace:
             exchanges_superseded=0, drawers=3, vectors=1, vectors_pending=2, sources={"ok": 1}, sources_pending=1,
             lines_skipped={}, failures={}, watched=(model.WatchedDir(path="/t", agent="codex", origin="default",
             exists=False),), notifier="scripted", model="m", model_state="ready", database_bytes=1, rss_bytes=1,
-            last_error="", is_paused=False, last_mined_at=None,
+            last_error="", last_mined_at=None,
         )  # fmt: skip
 
     def mine(

@@ -345,3 +345,20 @@ def test_a_timeline_says_of_each_exchange_what_get_says(store: Any, save: Any, m
     assert len(timeline[3].drawer_ids) > 1
     assert [len(one.provenance) for one in timeline] == [1, 2, 2, 1, 1, 1, 1]
     assert {one.session_title for one in timeline} == {"When?"}
+
+
+def test_texts_that_move_to_another_drawer_keep_their_vectors(open_store: Any, save: Any) -> None:
+    store = open_store(min_user_turns=0)
+    store.use_model("m")
+    paragraphs = [f"{name} " + f"word{name} " * 230 for name in "ABC"]
+    save(store, "/a.jsonl", exchange("1", reply="\n\n".join(paragraphs)))
+    with store.read() as connection:
+        queued = vectors.pending(connection, 100)
+    assert len(queued) == 3
+    store.save_vectors("m", [hash_ for hash_, _ in queued], np.eye(3, 8, dtype=np.float32))
+    save(store, "/a.jsonl", exchange("1", reply="\n\n".join(["N " + "wordN " * 230, *paragraphs])))
+    with store.read() as connection:
+        again = [text for _, text in vectors.pending(connection, 100)]
+    assert len(again) == 1
+    assert "wordN" in again[0]
+    assert_sound(store)

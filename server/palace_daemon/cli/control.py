@@ -115,7 +115,7 @@ def _print_status(result: Mapping[str, Any]) -> None:
         ("drawers", f"{result['drawers']:,}"),
         ("vectors", vectors),
         ("model", f"{result['model']}: {result['modelState']}"),
-        ("files", f"{states}; {waiting}{', paused' if result['isPaused'] else ''}"),
+        ("files", f"{states}; {waiting}"),
         ("last mined", show.local_time(result["lastMinedAt"]) if result["lastMinedAt"] else "never"),
         ("notices by", result["notifier"]),
     ]

@@ -329,3 +329,22 @@ def _scrub(value: Any) -> Any:
     if isinstance(value, dict):
         return {_scrub(key): _scrub(item) for key, item in value.items()}
     return value
+
+
+def sniff_lines(
+    head: bytes, decoder: LineDecoder[T], is_ours: Callable[[T], bool], is_ours_torn: Callable[[bytes], bool]
+) -> bool:
+    """Return whether a file that begins with ``head`` is of a format: the first record that tells decides.
+
+    Args:
+        head: The beginning of the file; its last line may be cut.
+        decoder: Of the format's records.
+        is_ours: Whether a record is one of the format.
+        is_ours_torn: The same of a first line that is not whole yet.
+    """
+    lines = head.split(b"\n")
+    for line in lines:
+        if any(is_ours(record) for record in decoder.decode_line(line.removeprefix(b"\xef\xbb\xbf")).records):
+            return True
+    first = next((line for line in lines if line.strip()), b"")
+    return first is lines[-1] and is_ours_torn(first)

@@ -272,7 +272,6 @@ class StatusResult(Result, frozen=True):
     database_bytes: int
     rss_bytes: int
     last_error: str
-    is_paused: bool
     last_mined_at: str | None
 
 

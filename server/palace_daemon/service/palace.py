@@ -139,7 +139,6 @@ class LivePalace(Answers):
             database_bytes=processes.size_with_wal(path),
             rss_bytes=processes.rss_bytes(),
             last_error=self._last_error or self._embedding.error,
-            is_paused=self._queue.is_paused,
             last_mined_at=totals.last_mined_at,
         )
 

@@ -94,7 +94,6 @@ class MiningQueue:
         self._takes = 0
         self._jobs: list[Job] = []
         self._is_closed = False
-        self._is_paused = False
         self._changed = threading.Condition()
 
     def put(self, path: str, mtime_ns: int, *, take_tail: bool = False) -> None:
@@ -119,8 +118,8 @@ class MiningQueue:
     def take(self, timeout_s: float) -> tuple[str, bool] | None:
         """Return the next source and whether its tail may be taken; None after ``timeout_s`` or :meth:`close`."""
         with self._changed:
-            self._changed.wait_for(lambda: self._is_closed or (self._queued and not self._is_paused), timeout_s)
-            if self._is_closed or self._is_paused:
+            self._changed.wait_for(lambda: self._is_closed or bool(self._queued), timeout_s)
+            if self._is_closed:
                 return None
             while self._heap:
                 place, path = heapq.heappop(self._heap)
@@ -164,17 +163,6 @@ class MiningQueue:
         """Return how many sources wait or are being read."""
         with self._changed:
             return len(self._queued) + (self._current is not None)
-
-    def pause(self, *, is_paused: bool) -> None:
-        """Hold or release the taker; the source being read is finished."""
-        with self._changed:
-            self._is_paused = is_paused
-            self._changed.notify_all()
-
-    @property
-    def is_paused(self) -> bool:
-        """Whether the taker is held."""
-        return self._is_paused
 
     def close(self) -> None:
         """Wake the taker for good."""

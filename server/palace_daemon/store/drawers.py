@@ -108,12 +108,16 @@ class DrawerStore:
         kept = self._kept(before, old, now, mode)
         spans = chunking.cut(now.user_text, now.reply_text, self._counter, max_chars=self._max_chars[mode], kept=kept)
         left = dict(list(old.items())[min(len(kept), len(spans)) :])
+        freed = {drawer.text_hash for drawer in left.values()}
         for span in spans[len(kept) :]:
             text = chunking.render(now.user_text, now.reply_text, span)
-            self._put(connection, exchange_id, span, text, left.pop(span.ordinal, None), report)
-            vectors.want(connection, text_hash(text), started_at)
+            hash_ = text_hash(text)
+            self._put(connection, exchange_id, span, text, hash_, left.pop(span.ordinal, None), report)
+            vectors.want(connection, hash_, started_at)
         for drawer in left.values():
             self._remove(connection, drawer, report)
+        for hash_ in sorted(freed):  # only now: a text that moved to another drawer keeps its vector
+            vectors.drop_if_orphan(connection, hash_)
         if before is not None and before.shown != now.shown:
             self.touch(connection, exchange_id)
 
@@ -164,11 +168,11 @@ class DrawerStore:
         exchange_id: int,
         span: DrawerSpan,
         text: str,
+        hash_: bytes,
         old: _Stored | None,
         report: SaveReport,
     ) -> None:
         """Store one drawer and its words, in place of ``old`` if there is one."""
-        hash_ = text_hash(text)
         if old is not None and old.text_hash == hash_:
             if old.span != span:
                 connection.execute(f"UPDATE drawers SET {_ASSIGN_SPAN} WHERE id=?", (*span_values(span), old.drawer_id))
@@ -189,11 +193,9 @@ class DrawerStore:
             (*span_values(span), hash_, length, self._generation, old.drawer_id),
         )
         self._edit.replace(old.drawer_id, analysis.term_counts(old.text()), counts)
-        vectors.drop_if_orphan(connection, old.text_hash)
 
     def _remove(self, connection: Connection, drawer: _Stored, report: SaveReport) -> None:
         connection.execute("DELETE FROM drawers WHERE id=?", (drawer.drawer_id,))
         connection.execute("INSERT INTO removed_drawers VALUES (?,?)", (drawer.drawer_id, self._generation))
         self._edit.replace(drawer.drawer_id, analysis.term_counts(drawer.text()), {})
-        vectors.drop_if_orphan(connection, drawer.text_hash)
         report.drawers_removed += 1

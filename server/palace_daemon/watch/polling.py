@@ -60,11 +60,6 @@ class PollingNotifier:
         with self._lock:
             self._snapshots.setdefault(directory, snapshot)
 
-    def unwatch(self, directory: str) -> None:
-        """Forget ``directory``; unknown ones are ignored."""
-        with self._lock:
-            self._snapshots.pop(directory, None)
-
     def stop(self) -> None:
         """Stop looking and wait for the thread; idempotent."""
         self._stopping.set()

@@ -7,7 +7,7 @@ from typing import Any
 
 from msgspec import Struct
 
-from palace_daemon.core.jsonl import LineDecoder
+from palace_daemon.core.jsonl import LineDecoder, sniff_lines
 
 AGENT = "claude-code"
 
@@ -113,14 +113,11 @@ _TORN_HEAD = re.compile(rb'^\{"(?:parentUuid|type|sessionId|uuid|isSidechain)":'
 
 def sniff(head: bytes) -> bool:
     """Return whether ``head`` begins a Claude Code transcript: the first record that tells decides."""
-    lines = head.split(b"\n")
-    for line in lines:
-        for record in _HEADS.decode_line(line.removeprefix(b"\xef\xbb\xbf")).records:
-            if _is_ours(record):
-                return True
-    first = next((line for line in lines if line.strip()), b"")
-    is_torn = first is lines[-1]
-    return is_torn and _TORN_HEAD.match(first) is not None and b'"sessionId":"' in first
+    return sniff_lines(head, _HEADS, _is_ours, _is_ours_torn)
+
+
+def _is_ours_torn(first: bytes) -> bool:
+    return _TORN_HEAD.match(first) is not None and b'"sessionId":"' in first
 
 
 def _is_ours(record: _Head) -> bool:

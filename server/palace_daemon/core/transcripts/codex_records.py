@@ -6,7 +6,7 @@ from typing import Any
 
 from msgspec import Struct
 
-from palace_daemon.core.jsonl import LineDecoder
+from palace_daemon.core.jsonl import LineDecoder, sniff_lines
 from palace_daemon.core.transcripts.words import as_text
 
 AGENT = "codex"
@@ -106,14 +106,11 @@ _HEADS = decoder()
 
 def sniff(head: bytes) -> bool:
     """Return whether ``head`` begins a rollout: the first record that tells decides."""
-    lines = head.split(b"\n")
-    for line in lines:
-        for record in _HEADS.decode_line(line.removeprefix(b"\xef\xbb\xbf")).records:
-            if _is_ours(record):
-                return True
-    first = next((line for line in lines if line.strip()), b"")
-    is_torn = first is lines[-1]
-    return is_torn and b'"type":"session_meta"' in first.replace(b" ", b"")[:512]
+    return sniff_lines(head, _HEADS, _is_ours, _is_ours_torn)
+
+
+def _is_ours_torn(first: bytes) -> bool:
+    return b'"type":"session_meta"' in first.replace(b" ", b"")[:512]
 
 
 def _is_ours(record: CodexRecord) -> bool:

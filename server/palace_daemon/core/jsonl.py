@@ -266,7 +266,7 @@ class LineDecoder(Generic[T]):
         if not objects:
             return Decoded(problem="malformed" if self._value_at(text, 0)[1] < len(text) else "not_an_object")
         if _SURROGATE_ESCAPE.search(text):
-            scrubbed = [_scrub(value) for value in objects]
+            scrubbed = [scrub(value) for value in objects]
             if scrubbed != objects:
                 flags.add("lossy_unicode")
             objects = scrubbed
@@ -320,14 +320,14 @@ def _is_invalid_utf8(body: bytes) -> bool:
     return False
 
 
-def _scrub(value: Any) -> Any:
+def scrub(value: Any) -> Any:
     """Return ``value`` with each lone surrogate replaced by U+FFFD; such text could not be stored as UTF-8."""
     if isinstance(value, str):
         return _LONE_SURROGATE.sub("\ufffd", value)
     if isinstance(value, list):
-        return [_scrub(item) for item in value]
+        return [scrub(item) for item in value]
     if isinstance(value, dict):
-        return {_scrub(key): _scrub(item) for key, item in value.items()}
+        return {scrub(key): scrub(item) for key, item in value.items()}
     return value
 
 

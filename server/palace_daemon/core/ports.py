@@ -26,6 +26,21 @@ class TokenCounter(Protocol):
         ...
 
 
+class Beside(Protocol):
+    """What lies around a source and tells of it: its project, its title, the files that belong to its session.
+
+    Paths are absolute and spelled as the source's own path is. Reads are bounded and never raise.
+    """
+
+    def read(self, path: str) -> bytes | None:
+        """Return the whole file at ``path``, or ``None``: no such file, unreadable, or over 16 MiB."""
+        ...
+
+    def names(self, directory: str) -> tuple[str, ...]:
+        """Return the names in ``directory``, sorted; empty where there is none."""
+        ...
+
+
 class StopSignal(Protocol):
     """Tells long work to stop; ``threading.Event`` satisfies it."""
 

@@ -10,7 +10,8 @@ import ntpath
 import posixpath
 from collections.abc import Mapping
 
-from palace_daemon.core.transcripts.base import Redactor
+from palace_daemon.core.ports import Beside
+from palace_daemon.core.transcripts.base import NOTHING_BESIDE, Redactor, Shape
 from palace_daemon.core.transcripts.claude_code_reader import ClaudeReader
 from palace_daemon.core.transcripts.claude_code_records import AGENT, ClaudeRecord, decoder, sniff
 from palace_daemon.core.transcripts.line_parser import LineParser
@@ -30,6 +31,9 @@ class ClaudeCodeFormat:
     name = "claude-code-jsonl"
     agent = AGENT
     version = 1
+    shape: Shape = "lines"
+    suffixes: tuple[str, ...] = SUFFIXES
+    is_secondary = False
 
     def default_dirs(self, environ: Mapping[str, str], home: str, platform: str) -> tuple[str, ...]:
         """Return the ``projects`` directories; ``CLAUDE_CONFIG_DIR`` (a comma list) replaces the usual places."""
@@ -53,7 +57,13 @@ class ClaudeCodeFormat:
         """Return whether a file that begins with ``head`` is one."""
         return sniff(head)
 
-    def open(self, path: str, redact: Redactor, state: bytes | None = None) -> LineParser[ClaudeRecord]:
+    def open(
+        self,
+        path: str,
+        redact: Redactor,
+        state: bytes | None = None,
+        beside: Beside = NOTHING_BESIDE,  # noqa: ARG002 - its lines say everything
+    ) -> LineParser[ClaudeRecord]:
         """Return a parser for the source at ``path``; the path names the session where the lines do not."""
         return LineParser(
             format_name=self.name,

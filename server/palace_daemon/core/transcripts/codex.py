@@ -9,7 +9,8 @@ import ntpath
 import posixpath
 from collections.abc import Mapping
 
-from palace_daemon.core.transcripts.base import Redactor
+from palace_daemon.core.ports import Beside
+from palace_daemon.core.transcripts.base import NOTHING_BESIDE, Redactor, Shape
 from palace_daemon.core.transcripts.codex_reader import CodexReader
 from palace_daemon.core.transcripts.codex_records import AGENT, CodexRecord, decoder, sniff
 from palace_daemon.core.transcripts.line_parser import LineParser
@@ -29,6 +30,9 @@ class CodexFormat:
     name = "codex-jsonl"
     agent = AGENT
     version = 1
+    shape: Shape = "lines"
+    suffixes: tuple[str, ...] = SUFFIXES
+    is_secondary = False
 
     def default_dirs(self, environ: Mapping[str, str], home: str, platform: str) -> tuple[str, ...]:
         """Return the live and the archived sessions below ``CODEX_HOME`` (a comma list), else ``~/.codex``."""
@@ -49,7 +53,13 @@ class CodexFormat:
         """Return whether a file that begins with ``head`` is one."""
         return sniff(head)
 
-    def open(self, path: str, redact: Redactor, state: bytes | None = None) -> LineParser[CodexRecord]:
+    def open(
+        self,
+        path: str,
+        redact: Redactor,
+        state: bytes | None = None,
+        beside: Beside = NOTHING_BESIDE,  # noqa: ARG002 - its lines say everything
+    ) -> LineParser[CodexRecord]:
         """Return a parser for the source at ``path``; the path names the thread where the lines do not."""
         return LineParser(
             format_name=self.name,

@@ -90,6 +90,11 @@ class LineParser(Generic[_Record]):
         """Bytes consumed: up to and including the last complete line."""
         return self._splitter.offset
 
+    @property
+    def is_whole(self) -> bool:
+        """Always: a line file can end after any line."""
+        return True
+
     def feed(self, data: bytes) -> ParseResult:
         """Consume the next bytes. An incomplete last line is held back."""
         return self._read_lines(self._splitter.feed(data))
@@ -104,6 +109,10 @@ class LineParser(Generic[_Record]):
             return ParseResult()
         self._splitter.take_tail()
         return self._read_lines([tail])
+
+    def finish(self) -> ParseResult:
+        """Do nothing: every line was read when it was complete."""
+        return ParseResult()
 
     def snapshot(self) -> bytes:
         """Return the state at :attr:`offset`; the held-back bytes are not part of it. Redacted text only."""

@@ -21,7 +21,7 @@ def detect(path: str, head: bytes) -> TranscriptFormat | None:
     """
     for known in FORMATS:
         if known.sniff(head):
-            return known if known.may_hold(path) or not path.endswith(".jsonl") else None
+            return known if known.may_hold(path) or not path.endswith(known.suffixes) else None
     return None
 
 

@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 
 from palace_daemon.core.transcripts import registry
-from palace_daemon.core.transcripts.codex import CodexFormat
-from palace_daemon.core.transcripts.codex_threads import time_of_uuid7
-from palace_daemon.core.transcripts.codex_words import is_context, request_of, tool_target
-from palace_daemon.core.transcripts.stamps import to_epoch_ms
+from palace_daemon.core.transcripts.codex.format import CodexFormat
+from palace_daemon.core.transcripts.codex.threads import time_of_uuid7
+from palace_daemon.core.transcripts.codex.words import is_context, request_of, tool_target
+from palace_daemon.core.transcripts.reading.stamps import to_epoch_ms
 from palace_daemon.model import Exchange, ParseResult
 
 DATA = Path(__file__).parents[1] / "data" / "transcripts" / "codex"

@@ -36,6 +36,16 @@ def test_any_cuts_give_the_same_elements(indent: int | None, ascii_only: bool) -
             assert element.line == data[: element.byte_start].count(b"\n") + 1
 
 
+@pytest.mark.parametrize("size", [65_530, 65_533, 65_534, 65_535, 65_536, 131_072, 200_000])
+def test_an_element_that_is_longer_than_one_look_at_it(size: int) -> None:
+    value = [{"a": "x" * (size - 7) + '"]}' * 9, "b": [[]]}, {"a": "\\" * size}, {}]
+    data = json.dumps(value).encode()
+    for cuts in ([], [size // 2], list(range(1, len(data), 9_973))):
+        elements, is_whole = split(data, cuts)
+        assert [json.loads(element.payload) for element in elements] == value
+        assert is_whole
+
+
 def test_a_splitter_goes_on_from_its_state() -> None:
     data = json.dumps(VALUE, indent=1).encode()
     for cut in range(len(data)):
@@ -97,6 +107,7 @@ def test_places_follow_the_ids() -> None:
         (b'{"a": [1, 2, 3', {"a": [1, 2]}),
         (b'{"a": "b", "c', {"a": "b"}),
         (b'{"a": "b\\', {}),
+        (b'[{"a": "b", "c": "code with } and ] and {', [{"a": "b"}]),
         (b'{"a": true}', {"a": True}),
         (b'{"a": "b"} trailing', {"a": "b"}),
         (b"plain text", None),

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import re
+from functools import lru_cache
 from typing import Any
 
 import msgspec
@@ -18,6 +19,8 @@ from palace_daemon.core.jsonl import scrub
 from palace_daemon.core.turns import Place
 
 _BOM = b"\xef\xbb\xbf"
+_SCAN_BYTES = 64 * 1024
+"""Bytes that are looked at in one go: short elements must not cost a look at all that was fed."""
 _ESCAPED = re.compile(rb"\\.", re.DOTALL)
 _QUOTE, _COMMA = b'"'[0], b","[0]
 _IS_OPEN = np.zeros(256, bool)
@@ -122,7 +125,14 @@ class ElementSplitter:
         if self._held[0] not in b'{["':  # a bare number or word: no conversation; it ends at the next separator
             match = re.compile(rb"[,\]}\s]").search(self._held, 1)
             return match.start() if match else None
-        block = bytes(self._held[self._scanned :])
+        while True:
+            scanned = self._scanned
+            end = self._find_end_in(bytes(self._held[scanned : scanned + _SCAN_BYTES]))
+            if end is not None or self._scanned == scanned:
+                return end
+
+    def _find_end_in(self, block: bytes) -> int | None:
+        """Look for the end in the next bytes, which begin at :attr:`_scanned`; go past them if it is not there."""
         if block.endswith(b"\\") and (len(block) - len(block.rstrip(b"\\"))) % 2:
             block = block[:-1]  # half an escape: wait for its other byte
         if not block:
@@ -165,18 +175,19 @@ class Places:
         return Place(element.line, element.byte_start, element.byte_end, self._flags)
 
     def of(self, value: str) -> Place:
-        """Return the place of the next occurrence of ``value`` as a JSON string; where there is none, the last place.
+        """Return the place of the next occurrence of ``value`` as a JSON string; without one, the last position.
 
         Linear over all calls as long as the values are asked for in their order.
         """
         wanted = msgspec.json.encode(value)
         found = self._element.payload.find(wanted, self._position) if value else -1
+        size = len(wanted)
         if found < 0:
-            found = self._position
+            found, size = self._position, 0
         self._line += self._element.payload.count(b"\n", self._position, found)
         self._position = found
         start = self._element.byte_start + found
-        return Place(self._line, start, start + len(wanted), self._flags)
+        return Place(self._line, start, start + size, self._flags)
 
 
 class DecodedValue(Struct, frozen=True):
@@ -210,7 +221,16 @@ def decode_prefix(head: bytes) -> Any:
     """Decode the beginning of a JSON document as far as it goes, for recognising it; None where it is no JSON.
 
     The cut value and what it stands under are closed: ``[{"a": 1, "b": {"c": "x`` gives ``[{"a": 1, "b": {}}]``.
+    The value is shared between callers, who must not change it: every document format looks at the same head.
     """
+    return _decode_short_prefix(head) if len(head) <= _SHORT_HEAD else _decode_prefix(head)
+
+
+_SHORT_HEAD = 128 * 1024
+"""Longer heads, of files with a huge first line, are not kept."""
+
+
+def _decode_prefix(head: bytes) -> Any:
     text = head.decode("utf-8", errors="ignore").removeprefix("\ufeff").strip()
     if not text.startswith(("{", "[")):
         return None
@@ -221,7 +241,9 @@ def decode_prefix(head: bytes) -> Any:
         return None
 
 
-_TOKEN = re.compile(r'"(?:[^"\\]|\\.)*"|[{}\[\],:]|[^\s{}\[\],:"]+', re.DOTALL)
+_decode_short_prefix = lru_cache(maxsize=2)(_decode_prefix)
+
+_TOKEN = re.compile(r'"(?:[^"\\]|\\.)*"|"|[{}\[\],:]|[^\s{}\[\],:"]+', re.DOTALL)
 
 
 def _closed(text: str) -> str:
@@ -231,6 +253,8 @@ def _closed(text: str) -> str:
     is_value_due = True
     for match in _TOKEN.finditer(text):
         piece = match.group()
+        if piece == '"':  # the string that the cut goes through: the brackets in it are text
+            break
         if piece in "{[":
             stack.append("}" if piece == "{" else "]")
             good, good_stack, is_value_due = match.end(), "".join(reversed(stack)), piece == "["

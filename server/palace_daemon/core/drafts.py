@@ -68,6 +68,8 @@ class Draft(Struct, array_like=True, kw_only=True):
     byte_end: int = 0
     is_superseded: bool = False
     flags: list[str] = field(default_factory=list)
+    dropped_user: int = 0
+    """Digest of the user text once :meth:`drop_texts` has let go of it."""
 
     @property
     def has_text(self) -> bool:
@@ -112,6 +114,26 @@ class Draft(Struct, array_like=True, kw_only=True):
                 return True
         self.blocks.insert(self._place_of(message), Block(message, text, len(raw), raw_digest, channel))
         return True
+
+    def replace_message(self, message: int, raw: str, text: str, channel: int = 0) -> bool:
+        """Put ``text`` in the place of all that its message said before; return whether anything changed."""
+        whole = Block(message, text, len(raw), digest(raw), channel)
+        held = [block for block in self.blocks if block.message == message]
+        if [block.raw_digest for block in held] == [whole.raw_digest]:
+            return False
+        place = self.blocks.index(held[0]) if held else len(self.blocks)
+        others = [block for block in self.blocks if block.message != message]
+        self.blocks = [*others[:place], whole, *others[place:]]
+        return True
+
+    def drop_texts(self) -> None:
+        """Keep what recognises the exchange and its blocks, and none of its words."""
+        if self.user_text:
+            self.dropped_user = digest(self.user_text)
+        self.user_text = ""
+        for block in self.blocks:
+            block.text = ""
+        self.tools, self.attachments = [], []
 
     def holds_message(self, message: int) -> bool:
         """Return whether a block of this message is here."""

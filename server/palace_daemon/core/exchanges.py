@@ -10,10 +10,12 @@ from __future__ import annotations
 
 import re
 from collections import Counter
+from collections.abc import Collection
 
 import msgspec
-from msgspec import Struct, field, structs
+from msgspec import structs
 
+from palace_daemon.core.assembler_state import AssemblerState, Entry, SessionState
 from palace_daemon.core.drafts import Draft, digest, fallback_key
 from palace_daemon.core.transcripts.base import Redactor
 from palace_daemon.core.turns import (
@@ -42,42 +44,8 @@ MAX_TARGET_CHARS = 200
 MAX_WAITING_TITLES = 256
 """Files that begin with thousands of summaries of other sessions exist; one of them at most belongs here."""
 
-_RECALL_BLOCK = re.compile(r'<palace-recall v="\d+">.*?</palace-recall>[ \t]*\n?', re.DOTALL)
-
-
-class _Entry(Struct, array_like=True, gc=False):
-    """What is kept of every exchange of the source."""
-
-    key: str
-    session: int
-    turn: int
-    is_superseded: bool = False
-
-
-class _Session(Struct, array_like=True):
-    """What is known of a session in this source."""
-
-    facts: SessionFacts
-    index: int
-    exchanges: int = 0
-    title_rank: int = 0
-
-
-class AssemblerState(Struct, array_like=True):
-    """Everything that must survive a restart. Grows by about 100 bytes an exchange and 10 bytes a record."""
-
-    sessions: dict[str, _Session] = field(default_factory=dict)
-    drafts: list[Draft] = field(default_factory=list)
-    """The open draft of each session and the recent closed ones, oldest first."""
-    current: dict[str, int] = field(default_factory=dict)
-    """Session to the index of its open draft in ``drafts``."""
-    entries: list[_Entry] = field(default_factory=list)
-    children: dict[int, int] = field(default_factory=dict)
-    """Digest of a record to the ordinal of the turn that follows it."""
-    seen: dict[int, int] = field(default_factory=dict)
-    """Digest of a record id to the index of its session."""
-    waiting_titles: dict[int, str] = field(default_factory=dict)
-    """Digest of a record not seen yet to the title of its session."""
+_RECALL_OPENING = re.compile(r'<palace-recall v="\d+">')
+_RECALL_CLOSING = re.compile(r"</palace-recall>[ \t]*\n?")
 
 
 class Assembler:
@@ -135,6 +103,21 @@ class Assembler:
         self._skipped = Counter()
         return result
 
+    def let_go(self) -> None:
+        """Part with all drafts: what follows belongs to other sessions. Keeps a large export out of the state."""
+        for draft in self._state.drafts:
+            self._build_changed(draft)
+        self._state.drafts, self._state.current = [], {}
+
+    def drop(self, keys: Collection[str], untitled: Collection[str]) -> None:
+        """Let go of the texts of exchanges by key, and of the titles of sessions by id, between two flushes."""
+        for draft in self._state.drafts:
+            if draft.ordinal >= 0 and draft.key in keys:
+                draft.drop_texts()
+        for name in untitled:
+            if session := self._state.sessions.get(name):
+                session.facts = structs.replace(session.facts, title="")
+
     # ------------------------------------------------------------------------------------------- records and sessions
 
     def _is_repeat(self, reading: Reading) -> bool:
@@ -154,11 +137,11 @@ class Assembler:
             if title is not None:
                 self._set_title(reading.session, title, 1)
 
-    def _session(self, name: str) -> _Session:
+    def _session(self, name: str) -> SessionState:
         session = self._state.sessions.get(name)
         if session is None:
             facts = SessionFacts(agent=self._agent, session_id=name)
-            session = _Session(facts, len(self._state.sessions))
+            session = SessionState(facts, len(self._state.sessions))
             self._state.sessions[name] = session
             self._sessions_changed[name] = None
         return session
@@ -233,7 +216,7 @@ class Assembler:
 
     def _clean(self, raw: str) -> tuple[str, tuple[str, ...]]:
         """Return ``raw`` without our own recall blocks and secrets, and the flags that this calls for."""
-        text = _RECALL_BLOCK.sub("", raw) if "<palace-recall" in raw else raw
+        text = _without_recall(raw) if "<palace-recall" in raw else raw
         if not text or text.isspace():
             return "", ()
         redacted = self._redact(text)
@@ -262,13 +245,14 @@ class Assembler:
             turn=digest(event.turn_id) if event.turn_id else 0,
             model=event.model,
             started_at=event.at,
-            time_quality="none" if event.at is None else "exact",
+            time_quality="none" if event.at is None else event.time_quality or "exact",
             cwd=event.cwd,
             branch=event.branch,
             agent_version=event.agent_version,
             attachments=[self._clean_attachment(attachment) for attachment in event.attachments],
         )
         draft.add_flags(event.flags + flags)
+        draft.add_flags(() if draft.attachments == list(event.attachments) else ("redacted",))
         self._open(draft, event.place, event.at)
 
     def _clean_attachment(self, attachment: Attachment) -> Attachment:
@@ -296,7 +280,8 @@ class Assembler:
             draft.key, draft.cwd = draft.key or event.key, draft.cwd or event.cwd
             draft.branch = draft.branch or event.branch
             draft.agent_version = draft.agent_version or event.agent_version
-        if not draft.add_block(message, event.text, text, event.channel):
+        add = draft.replace_message if event.is_whole else draft.add_block
+        if not add(message, event.text, text, event.channel):
             return
         draft.status = "open" if draft is self._current(event.session) else draft.status
         draft.model = event.model or draft.model
@@ -338,6 +323,7 @@ class Assembler:
         attachment = self._clean_attachment(event.attachment)
         if draft and not draft.blocks and attachment not in draft.attachments:
             draft.attachments.append(attachment)
+            draft.add_flags(() if attachment == event.attachment else ("redacted",))
             self._mark(draft)
 
     # ---------------------------------------------------------------------------------------------------------- drafts
@@ -417,11 +403,11 @@ class Assembler:
         draft.ordinal = len(self._state.entries)
         draft.key = self._unique_key(draft, session)
         session.exchanges += 1
-        self._state.entries.append(_Entry(draft.key, session.index, draft.turn))
+        self._state.entries.append(Entry(draft.key, session.index, draft.turn))
         if draft.parent:
             self._rewind(draft)
 
-    def _unique_key(self, draft: Draft, session: _Session) -> str:
+    def _unique_key(self, draft: Draft, session: SessionState) -> str:
         """Return the draft's key. Where other words came under it before, these words become part of it."""
         key = draft.key or fallback_key(self._agent, draft.session, session.exchanges, draft.user_text)
         if digest(key) in self._state.seen:
@@ -446,16 +432,33 @@ class Assembler:
     def _on_rollback(self, event: Rollback) -> None:
         session = self._session(event.session).index
         entries = self._state.entries
+        if event.turn_ids:
+            self._undo(frozenset(digest(turn_id) for turn_id in event.turn_ids), event.session)
+            return
         left, turn = event.turns, None
+        unseen = self._session(event.session).exchanges  # an export has many other sessions in front of this one
         for ordinal in range(len(entries) - 1, -1, -1):
             entry = entries[ordinal]
-            if entry.session != session or entry.is_superseded:
+            if not unseen:
+                break
+            if entry.session != session:
+                continue
+            unseen -= 1
+            if entry.is_superseded:
                 continue
             if entry.turn == 0 or entry.turn != turn:
                 left, turn = left - 1, entry.turn
             if left < 0:
                 break
             self._supersede(ordinal, session)
+
+    def _undo(self, turns: frozenset[int], name: str) -> None:
+        for ordinal, entry in enumerate(self._state.entries):
+            if entry.turn in turns:
+                self._supersede(ordinal, self._session(name).index)
+        current = self._current(name)
+        if current and current.is_superseded:
+            self._close(name)
 
     def _supersede(self, ordinal: int, session: int) -> None:
         entry = self._state.entries[ordinal]
@@ -469,5 +472,18 @@ class Assembler:
                 self._mark(draft)
 
 
+def _without_recall(text: str) -> str:
+    """Cut out closed recall blocks; two searches a block, where one pattern for both ends takes quadratic time."""
+    pieces, done = [], 0
+    while opening := _RECALL_OPENING.search(text, done):
+        closing = _RECALL_CLOSING.search(text, opening.end())
+        if closing is None:
+            break
+        pieces.append(text[done : opening.start()])
+        done = closing.end()
+    return "".join([*pieces, text[done:]])
+
+
 def _is_aborted_without_reply(draft: Draft, text: str) -> bool:
-    return draft.status == "interrupted" and not draft.blocks and draft.user_text == text
+    is_same = draft.user_text == text or draft.dropped_user == digest(text)
+    return draft.status == "interrupted" and not draft.blocks and is_same

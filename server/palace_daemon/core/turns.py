@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from msgspec import Struct
 
-from palace_daemon.model import Attachment, ExchangeStatus, SessionFacts, UserKind
+from palace_daemon.model import Attachment, ExchangeStatus, SessionFacts, TimeQuality, UserKind
 
 
 class Place(Struct, frozen=True, array_like=True, gc=False):
@@ -37,6 +37,8 @@ class UserTurn(Event, frozen=True, kw_only=True):
     text: str
     kind: UserKind = "prompt"
     at: int | None = None
+    time_quality: TimeQuality | None = None
+    """What ``at`` is where it is not the turn's own time: that of its session or file."""
     key: str = ""
     """Identity from the record's ids; empty where the format has none."""
     record_ids: tuple[str, ...] = ()
@@ -72,6 +74,8 @@ class ReplyText(Event, frozen=True, kw_only=True):
     branch: str = ""
     agent_version: str = ""
     channel: int = 0
+    is_whole: bool = False
+    """Whether this is all of its message: it takes the place of what the message said before."""
 
 
 class ToolCall(Event, frozen=True, kw_only=True):
@@ -105,9 +109,10 @@ class TurnEnd(Event, frozen=True, kw_only=True):
 
 
 class Rollback(Event, frozen=True, kw_only=True):
-    """The last ``turns`` turns of the session were undone."""
+    """Turns of the session were undone: the last ``turns``, or those with one of ``turn_ids``."""
 
-    turns: int
+    turns: int = 0
+    turn_ids: tuple[str, ...] = ()
 
 
 class Facts(Event, frozen=True, kw_only=True):

@@ -6,7 +6,7 @@ To add a format: write one module with a class that satisfies :class:`Transcript
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from typing import Literal, Protocol, runtime_checkable
 
 from palace_daemon.core.ports import Beside
@@ -70,6 +70,10 @@ class SourceParser(Protocol):
         """Return the state at :attr:`offset`; the held-back bytes are not part of it. Redacted text only."""
         ...
 
+    def drop(self, keys: Collection[str], untitled: Collection[str]) -> None:
+        """Let go of the texts of exchanges by key, and of the titles of sessions by id: they must not be stored."""
+        ...
+
 
 class TranscriptFormat(Protocol):
     """One file format of one agent. Stateless and thread-safe."""
@@ -85,8 +89,8 @@ class TranscriptFormat(Protocol):
     """Endings of its files, such as ``(".json",)``, without that of a compression. Below a directory that a person
     named, a file with such an ending is looked into, whatever else its name is."""
     is_secondary: bool
-    """Whether its sessions are copies of what another format tells better (an export of a native transcript): it
-    steps back where the other is there."""
+    """Whether its sessions may be copies of what another format tells better (an export of a native transcript, an
+    older store that was left behind): it steps back where the other tells the same session."""
 
     def default_dirs(self, environ: Mapping[str, str], home: str, platform: str) -> tuple[str, ...]:
         """Return where this agent writes, existing or not; ``platform`` is a value of ``sys.platform``."""
@@ -129,6 +133,22 @@ class DatabaseFormat(TranscriptFormat, Protocol):
     records: str
     """SQL with the parameter ``:id``: the rows of one conversation in their order. May be one of several statements
     divided by lines that hold ``;`` alone: their rows follow each other."""
+
+
+class SealedStore(Protocol):
+    """A store of an agent that cannot be read, so that its files are shown with the reason, not passed over."""
+
+    agent: str
+    reason: str
+    """Why not, and what can be done."""
+
+    def default_dirs(self, environ: Mapping[str, str], home: str, platform: str) -> tuple[str, ...]:
+        """Return where it lies, as :meth:`TranscriptFormat.default_dirs` does."""
+        ...
+
+    def may_hold(self, path: str) -> bool:
+        """Return whether ``path`` is a file of it."""
+        ...
 
 
 @runtime_checkable

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from typing import Any, Protocol
 
 import msgspec
@@ -72,6 +73,7 @@ class DocumentParser:
         self._format_name = format_name
         self._version = version
         self._reader = reader
+        self._by_element = by_element
         saved = _decode_snapshot(state, format_name, version)
         self._splitter = ElementSplitter(saved.document if saved else None, by_element=by_element)
         self._assembler = Assembler(agent, redact, saved.assembler if saved else None)
@@ -108,6 +110,10 @@ class DocumentParser:
             _Snapshot(self._format_name, self._version, self._splitter.state, self._assembler.snapshot())
         )
 
+    def drop(self, keys: Collection[str], untitled: Collection[str]) -> None:
+        """Let go of the texts of exchanges by key, and of the titles of sessions by id."""
+        self._assembler.drop(keys, untitled)
+
     def _read(self, element: Element) -> Problem | None:
         decoded = decode_value(element.payload)
         if decoded.problem:
@@ -115,6 +121,8 @@ class DocumentParser:
             return Problem(line=element.line, byte_start=element.byte_start, reason=decoded.problem)
         for reading in self._reader.read(decoded.value, Places(element, decoded.flags)):
             self._assembler.take(reading)
+        if self._by_element:
+            self._assembler.let_go()
         return None
 
 
@@ -184,14 +192,24 @@ class TextParser:
 
     def finish(self) -> ParseResult:
         """Read the whole text."""
-        self._offset += len(self._held)
+        size = len(self._held)
+        self._offset += size
         text, flags = decode_text(bytes(self._held))
         self._held = bytearray()
         if flags:
             self._assembler.skip(flags[0])
         for reading in self._reader.read(text):
             self._assembler.take(reading)
-        return structs.replace(self._assembler.flush(), lines_read=text.count("\n") + (not text.endswith("\n")))
+        result = self._assembler.flush()
+        if len(text.encode("utf-8", "replace")) != size:
+            # The text is not the file byte by byte (line ends, BOM, another encoding): lines tell the place, bytes not.
+            whole = (structs.replace(one, byte_start=0, byte_end=size) for one in result.exchanges)
+            result = structs.replace(result, exchanges=tuple(whole))
+        return structs.replace(result, lines_read=text.count("\n") + (not text.endswith("\n")))
+
+    def drop(self, keys: Collection[str], untitled: Collection[str]) -> None:
+        """Let go of the texts of exchanges by key, and of the titles of sessions by id."""
+        self._assembler.drop(keys, untitled)
 
     def snapshot(self) -> bytes:
         """Return the state at :attr:`offset`."""

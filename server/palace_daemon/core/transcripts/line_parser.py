@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from typing import Generic, Protocol, TypeVar
 
 import msgspec
@@ -88,7 +89,12 @@ class LineParser(Generic[_Record]):
     @property
     def offset(self) -> int:
         """Bytes consumed: up to and including the last complete line."""
-        return self._splitter.offset
+        return self._resume_at.offset
+
+    @property
+    def _resume_at(self) -> SplitterState:
+        """Where reading goes on after a restart."""
+        return self._splitter.state
 
     @property
     def is_whole(self) -> bool:
@@ -120,11 +126,15 @@ class LineParser(Generic[_Record]):
             _Snapshot(
                 self._format_name,
                 self._version,
-                self._splitter.state,
+                self._resume_at,
                 self._reader.snapshot(),
                 self._assembler.snapshot(),
             )
         )
+
+    def drop(self, keys: Collection[str], untitled: Collection[str]) -> None:
+        """Let go of the texts of exchanges by key, and of the titles of sessions by id."""
+        self._assembler.drop(keys, untitled)
 
     def _read_lines(self, lines: list[Line]) -> ParseResult:
         if not lines:
@@ -136,13 +146,13 @@ class LineParser(Generic[_Record]):
                 problems.append(Problem(line=line.number, byte_start=line.byte_start, reason=problem))
         return structs.replace(self._assembler.flush(), lines_read=len(lines), problems=tuple(problems))
 
-    def _read_line(self, line: Line) -> str:
-        """Read one line; return what is wrong with it, or an empty string."""
+    def _read_line(self, line: Line, flags: tuple[str, ...] = ()) -> str:
+        """Read one line; return what is wrong with it, or an empty string. ``flags`` tell what was done to it."""
         decoded = self._decoder.decode_line(line.payload)
         if decoded.problem:
             self._assembler.skip(decoded.problem)
             return "" if decoded.problem == "empty" else decoded.problem
-        flags = (*decoded.flags, "payload_dropped") if line.dropped_bytes else decoded.flags
+        flags += (*decoded.flags, "payload_dropped") if line.dropped_bytes else decoded.flags
         place = Place(line.number, line.byte_start, line.byte_end, flags)
         for record in decoded.records:
             for reading in self._reader.read(record, place, line.payload):

@@ -1,0 +1,1 @@
+"""Aider: the chat history that it keeps in a repository."""

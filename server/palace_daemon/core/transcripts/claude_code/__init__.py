@@ -1,0 +1,1 @@
+"""Claude Code: the transcripts of its projects, sub-agents included."""

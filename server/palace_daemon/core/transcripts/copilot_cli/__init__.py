@@ -1,0 +1,1 @@
+"""GitHub Copilot CLI: the events of its sessions."""

@@ -1,0 +1,1 @@
+"""Cursor: agent transcripts, the databases of editor and command line, exported markdown."""

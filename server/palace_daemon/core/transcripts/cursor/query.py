@@ -1,0 +1,122 @@
+"""What a person asked in a Cursor message, without the context that the editor puts around it, and what Cursor replied.
+
+Shared by all forms of Cursor's transcripts: the same words make the same identity, whatever file tells of them.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import NamedTuple
+
+from palace_daemon.core.transcripts.reading.context_blocks import end_of_text, end_of_words
+from palace_daemon.core.transcripts.reading.stamps import to_epoch_ms
+from palace_daemon.model import Attachment
+
+_CONTEXT_TAGS = (
+    "timestamp|user_info|system_reminder|system_notification|mcp_meta_tools|mcp_instructions|mcp_file_system"
+    "|image_files|attached_files|open_and_recently_viewed_files|git_status|project_layout|linter_errors|external_links"
+    "|rules|user_rules|cursor_rules_context|always_applied_workspace_rules|agent_requestable_workspace_rules"
+    "|agent_skills|available_skills|manually_attached_skills|additional_data|current_file|terminal_files_information"
+    "|agent_transcripts|cursor_commands"
+)
+"""Tags of the context that stands before or after the words."""
+
+_TAGS = frozenset(_CONTEXT_TAGS.split("|"))
+
+_BLOCK = rf"<({_CONTEXT_TAGS})(?:\s[^>]*)?>"
+_COMMANDS = r"(?:<cursor_commands>\s*)?(?:--- Cursor Command:.*?\n--- End Command ---\s*)+(?:</cursor_commands>)?"
+_CONTEXT = re.compile(rf"\s*(?:{_COMMANDS}|{_BLOCK}.*?</\1>|\[Image\](?=\s|\Z))\s*", re.DOTALL)
+_OPEN, _CLOSE = "<user_query>", "</user_query>"
+_OPEN_AT_LINE = re.compile(r"^[ \t]*<user_query>", re.MULTILINE)
+_NEXT_QUERY = re.compile(r"</user_query>\s*<user_query>")
+
+_IMAGES = re.compile(r"<image_files>(.*?)</image_files>", re.DOTALL)
+_LISTED = re.compile(r"^\s*\d+\.\s+(\S.*?)\s*$", re.MULTILINE)
+_STAMP = re.compile(r"<timestamp>([^<]{1,80})</timestamp>")
+_WRITTEN_STAMP = re.compile(
+    r"(?:[A-Za-z]+,\s+)?([A-Za-z]{3})[a-z]*\s+(\d{1,2}),\s+(\d{4}),\s+(\d{1,2}):(\d{2})\s*([AP]M)?\s*"
+    r"\(UTC(?:([+-])(\d{1,2})(?::(\d{2}))?)?\)"
+)
+_MONTHS = ("jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec")
+_NOON = 12
+
+_HIDDEN = "[REDACTED]"
+"""Stands in a reply for reasoning that is not shown."""
+_THINK, _THINK_END = "<think>", "</think>"
+
+
+class Query(NamedTuple):
+    """The words of a user message. Without ``is_turn`` there are none, for the ``reason``."""
+
+    text: str = ""
+    at: int | None = None
+    attachments: tuple[Attachment, ...] = ()
+    reason: str = ""
+    is_turn: bool = True
+
+
+def read_query(text: str) -> Query:
+    """Return what a person asked: what stands in the query tag, or where there is none what is no context."""
+    if not text.strip():
+        return Query(reason="empty", is_turn=False)
+    rest, context = _without_context(text.removeprefix("\ufeff"))
+    opening = _OPEN_AT_LINE.search(rest) if _CLOSE in rest or rest.lstrip().startswith(_OPEN) else None
+    if opening:
+        context += rest[: opening.start()]
+        inside = rest[opening.end() :]
+        queries = _NEXT_QUERY.split(inside[: inside.rindex(_CLOSE)] if _CLOSE in inside else inside)
+        asked = "\n\n".join(query.strip() for query in queries if query.strip())
+    else:
+        asked = rest.strip()
+    attachments = tuple(
+        Attachment(kind="image", name=name) for block in _IMAGES.findall(context) for name in _LISTED.findall(block)
+    )
+    if asked or attachments:
+        return Query(asked, _time_in(context), attachments)
+    is_notice = "<system_notification" in text
+    return Query(reason="empty" if opening else "notification" if is_notice else "injected_context", is_turn=False)
+
+
+def reply_of(text: str) -> str:
+    """Return a reply without reasoning and without the mark that stands for it."""
+    said: list[str] = []
+    position = 0
+    while (begin := text.find(_THINK, position)) >= 0 and (end := text.find(_THINK_END, begin)) >= 0:
+        said.append(text[position:begin])
+        position = end + len(_THINK_END)
+    text = "".join((*said, text[position:]))
+    end = end_of_text(text, 0, len(text))
+    is_hidden = False
+    while text.endswith(_HIDDEN, 0, end):
+        line = text.rfind("\n", 0, end) + 1
+        if text[line : end - len(_HIDDEN)].strip():
+            break
+        end = end_of_text(text, 0, line)
+        is_hidden = True
+    return text[:end] if is_hidden else text
+
+
+def _without_context(text: str) -> tuple[str, str]:
+    """Return ``text`` without closed blocks of context at its ends, and what was taken away."""
+    start = 0
+    while match := _CONTEXT.match(text, start):
+        start = match.end()
+    end = end_of_words(text, _TAGS, start)
+    return text[start:end], text[:start] + text[end:]
+
+
+def _time_in(context: str) -> int | None:
+    """Return the time at which the words were sent, to the minute; without an offset it cannot be known."""
+    told = _STAMP.search(context)
+    if told is None:
+        return None
+    written = _WRITTEN_STAMP.fullmatch(told.group(1).strip())
+    if written is None:
+        return to_epoch_ms(told.group(1))
+    month, day, year, hour, minute, half, sign, offset, offset_minutes = written.groups()
+    if month.lower() not in _MONTHS:
+        return None
+    hours = int(hour) % _NOON + (_NOON if half == "PM" else 0) if half else int(hour)
+    date = f"{year}-{_MONTHS.index(month.lower()) + 1:02}-{int(day):02}"
+    zone = f"{sign or '+'}{int(offset or 0):02}:{offset_minutes or '00'}"
+    return to_epoch_ms(f"{date}T{hours:02}:{minute}:00{zone}")

@@ -1,0 +1,1 @@
+"""Gemini CLI: chats in both forms."""

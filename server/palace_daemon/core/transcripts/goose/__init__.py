@@ -1,0 +1,1 @@
+"""Goose: its database and the older line files."""

@@ -1,0 +1,1 @@
+"""iFlow: lines like those of Claude Code."""

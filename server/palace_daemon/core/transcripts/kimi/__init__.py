@@ -1,0 +1,1 @@
+"""Kimi: the wire log of its sessions."""

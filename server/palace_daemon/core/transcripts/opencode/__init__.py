@@ -1,0 +1,1 @@
+"""opencode and the new Kilo: their databases, and the older tree of small files."""

@@ -1,0 +1,1 @@
+"""Pi: the entries of its sessions."""

@@ -1,0 +1,1 @@
+"""Conversations that somebody kept as text."""

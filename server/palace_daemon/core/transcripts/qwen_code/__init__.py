@@ -1,0 +1,1 @@
+"""Qwen Code: chats of its projects."""

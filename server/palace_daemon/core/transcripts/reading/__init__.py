@@ -1,0 +1,1 @@
+"""What the formats share: small readings of untyped values, identities, places, and branching conversations."""

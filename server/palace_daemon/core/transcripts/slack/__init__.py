@@ -1,0 +1,1 @@
+"""Slack: the day files of an export."""

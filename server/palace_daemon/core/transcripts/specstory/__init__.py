@@ -1,0 +1,1 @@
+"""SpecStory: markdown copies of what other agents said."""

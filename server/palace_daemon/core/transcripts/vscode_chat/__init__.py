@@ -1,0 +1,1 @@
+"""VS Code Copilot Chat: session files, the log of changes, exports."""

@@ -1,0 +1,1 @@
+"""Zed: the threads of its assistant."""

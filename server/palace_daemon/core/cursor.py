@@ -164,10 +164,11 @@ class BlockHasher:
     Fed in any cuts, the same bytes give the same digests.
     """
 
-    def __init__(self) -> None:
-        self._digests = bytearray()
-        self._block = _new_hash()
-        self._offset = 0
+    def __init__(self, digests: bytes = b"", block: hashlib.blake2b | None = None, offset: int = 0) -> None:
+        """Begin at 0, or at ``offset``: with the digests of the blocks before it, and the hash of the open one."""
+        self._digests = bytearray(digests)
+        self._block = block or _new_hash()
+        self._offset = offset
 
     @classmethod
     def resume(cls, cursor: Cursor, partial: bytes) -> BlockHasher:
@@ -183,9 +184,7 @@ class BlockHasher:
         if not _is_sound(cursor):
             raise ValueError("cursor is inconsistent")
         whole = cursor.offset // BLOCK_BYTES
-        hasher = cls()
-        hasher._digests += cursor.block_hashes[: whole * DIGEST_BYTES]
-        hasher._offset = whole * BLOCK_BYTES
+        hasher = cls(cursor.block_hashes[: whole * DIGEST_BYTES], offset=whole * BLOCK_BYTES)
         hasher.feed(partial)
         if hasher.offset != cursor.offset or hasher.digests() != cursor.block_hashes:
             raise ValueError("the partial block differs from the cursor")
@@ -208,6 +207,10 @@ class BlockHasher:
             if self._offset % BLOCK_BYTES == 0:
                 self._digests += self._block.digest()
                 self._block = _new_hash()
+
+    def copy(self) -> BlockHasher:
+        """Return a hasher that stands where this one does."""
+        return BlockHasher(bytes(self._digests), self._block.copy(), self._offset)
 
     def digests(self) -> bytes:
         """Return ``Cursor.block_hashes`` for ``[0, offset)``; feeding may go on afterwards."""

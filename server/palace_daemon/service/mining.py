@@ -8,24 +8,26 @@ from __future__ import annotations
 
 import logging
 import os
-import stat as stat_module
 from collections import Counter
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from io import FileIO
+from collections.abc import Callable
+from contextlib import ExitStack
 
-from msgspec import Struct, field
+from msgspec import Struct, field, structs
 
 from palace_daemon.core import cursor as cursors
 from palace_daemon.core import redaction
 from palace_daemon.core.jsonl import drop_payload_runs
 from palace_daemon.core.ports import StopSignal
 from palace_daemon.core.transcripts import registry
-from palace_daemon.core.transcripts.base import SourceParser, TranscriptFormat
+from palace_daemon.core.transcripts.base import FolderFormat, SourceParser, TranscriptFormat
+from palace_daemon.core.transcripts.reading import leftovers
 from palace_daemon.errors import CancelledError, SourceError
 from palace_daemon.model import Cursor, FileStat, MineReport, ParseResult, SourceState
+from palace_daemon.service import material as materials
+from palace_daemon.service.material import Found, Listing, Material, Stream
 from palace_daemon.store import sources
-from palace_daemon.store.exchanges import SaveReport
+from palace_daemon.store.exchanges import SaveReport, Unwanted
+from palace_daemon.store.forgetting import IGNORED_PATH
 from palace_daemon.store.sqlite import Connection
 from palace_daemon.store.store import SourceBatch, Store
 
@@ -37,6 +39,8 @@ HEAD_BYTES = 1 << 16
 """Bytes from which a format is recognised, where the first line ends within them."""
 HEAD_BYTES_MAX = 32 << 20
 """Bytes of text that a first line may have: an opening prompt can hold a whole log. Pasted images are left out."""
+_MAGIC_BYTES = 16
+"""Bytes that tell archives and databases from files."""
 SLICE_BYTES = 16 << 20
 """Bytes of one source after which the others get their first turn."""
 
@@ -57,6 +61,8 @@ class Outcome(Struct, kw_only=True):
     """Whether the file is of no known format."""
     reread: tuple[str, ...] = ()
     """Further sources that must be read anew."""
+    found: tuple[Found, ...] = ()
+    """Sources inside this one that are to be read: an archive's members, a database's conversations."""
 
 
 class _Tally:
@@ -73,6 +79,7 @@ class _Tally:
         for name in ("added", "replaced", "superseded", "drawers_added", "drawers_removed"):
             setattr(self.saves, name, getattr(self.saves, name) + getattr(saved, name))
         self.saves.sessions |= saved.sessions
+        self.saves.left_out.update(saved.left_out)
         self.saves.sources_to_reread |= saved.sources_to_reread
 
     def report(self) -> MineReport:
@@ -87,19 +94,25 @@ class _Tally:
             drawers_removed=saves.drawers_removed,
             lines_read=self.lines_read,
             lines_skipped=dict(self.lines_skipped),
+            exchanges_left_out=dict(saves.left_out),
         )
 
 
 class SourceMiner:
     """Reads sources one at a time. Used by one thread; the store may be shared."""
 
-    def __init__(self, store: Store, clock: Callable[[], int]) -> None:
-        """Take the store and the clock (UTC epoch ms), which dates ``last_mined_at`` only."""
+    def __init__(
+        self, store: Store, clock: Callable[[], int], ignores_path: Callable[[str], bool] = lambda _path: False
+    ) -> None:
+        """Take the store, the clock (UTC epoch ms), which dates ``last_mined_at`` only, and what is left alone."""
         self._store = store
         self._clock = clock
+        self._ignores_path = ignores_path
+        self._stamps: dict[str, str] = {}
+        """Path of a conversation that waits to be read to what its database's list said of it."""
 
     def mine(self, path: str, *, take_tail: bool = False, stop: StopSignal | None = None) -> Outcome:
-        """Bring the store up to the file at ``path``; never raises for what the file is or holds.
+        """Bring the store up to the source at ``path``; never raises for what it is or holds.
 
         Args:
             path: Resolved path of the source.
@@ -110,63 +123,101 @@ class SourceMiner:
             CancelledError: ``stop`` was set.
             StoreError: The store failed; the source is untouched and can be tried again.
         """
+        if self._ignores_path(path):
+            return Outcome(report=MineReport(files=1), error=IGNORED_PATH, is_unknown=True)
         try:
-            return self._mine(path, take_tail=take_tail, stop=stop)
+            outcome = self._mine(path, take_tail=take_tail, stop=stop)
         except FileNotFoundError:
-            return self._gone(path)
+            outcome = self._gone(path)
         except OSError as exc:
-            return self._failed(path, exc.strerror or str(exc))
+            outcome = self._failed(path, exc.strerror or str(exc))
         except SourceError as exc:
-            return self._failed(path, str(exc))
+            outcome = self._failed(path, str(exc))
+        if materials.split(path)[1]:  # the container is the file
+            outcome.report = structs.replace(outcome.report, files=0)
+        return outcome
+
+    def settled(self) -> dict[str, FileStat]:
+        """Return the sources that were read to their end by the present parsers, and their stats at that time."""
+        with self._store.read() as connection:
+            rows = sources.read_to_the_end(connection)
+        versions = {known.name: known.version for known in registry.FORMATS}
+        return {path: stat for path, (stat, name, version) in rows.items() if versions.get(name) == version}
 
     def _mine(self, path: str, *, take_tail: bool, stop: StopSignal | None) -> Outcome:
-        with _opened(path) as (file, stat):
-            row = self._known(path, stat, file)
-            reading = self._begin(path, row, stat, file)
+        with ExitStack() as stack:
+            source = stack.enter_context(materials.opened(path, self._stamps.pop(path, "")))
+            if not materials.split(path)[1] and materials.is_container(source.head(_MAGIC_BYTES)):
+                return self._list(path)
+            row = self._known(path, source)
+            known = registry.by_name(row.format) if row and row.format else None
+            if known is None:
+                known = self._detect(path, source)
+            if known is not None and isinstance(known, FolderFormat):
+                source = materials.gathered(path, known, row.cursor.stat if row and row.cursor else None)
+            reading = self._begin(path, row, known, source)
             if isinstance(reading, Outcome):
                 return reading
-            return self._read(reading, file, stat, take_tail=take_tail, stop=stop)
+            return self._read(reading, source, take_tail=take_tail, stop=stop)
 
-    def _known(self, path: str, stat: FileStat, file: FileIO) -> sources.SourceRow | None:
+    def _detect(self, path: str, source: Material) -> TranscriptFormat | None:
+        """Return the format that the content shows; a conversation's is that of its database."""
+        if not source.has_identity and (found := materials.database_format(path)):
+            return found
+        return registry.detect(registry.plain_name(path), _head(source.file))
+
+    def _known(self, path: str, source: Material) -> sources.SourceRow | None:
         """Return the stored source, following a file that was renamed."""
         with self._store.read() as connection:
             row = sources.find(connection, path)
-            candidates = [] if row else sources.find_by_identity(connection, stat)
+            candidates = [] if row or not source.has_identity else sources.find_by_identity(connection, source.stat)
         for candidate in candidates:
             # Inode numbers are used again: the content decides.
-            if not os.path.lexists(candidate.path) and _is_same_content(file, candidate.cursor, stat):
+            if not os.path.lexists(candidate.path) and _is_same_content(source, candidate.cursor):
                 source_id = candidate.source_id
                 self._store.write(lambda c: sources.move(c, source_id, path))  # noqa: B023 - runs before the next turn
                 with self._store.read() as connection:
                     return sources.find(connection, path)
         return row
 
-    def _begin(self, path: str, row: sources.SourceRow | None, stat: FileStat, file: FileIO) -> _Reading | Outcome:
+    def _begin(
+        self, path: str, row: sources.SourceRow | None, known: TranscriptFormat | None, source: Material
+    ) -> _Reading | Outcome:
         """Decide where to read on; an Outcome when there is nothing to read."""
-        known = registry.by_name(row.format) if row and row.format else None
-        if row and row.cursor and known and known.version == row.format_version:
-            verdict = _judge(file, row.cursor, stat)
+        if row and row.cursor and known and (row.format, row.format_version) == (known.name, known.version):
+            verdict = _judge(source, row.cursor)
             if verdict.kind == "unchanged":
-                return self._unchanged(row, verdict.cursor, stat)
-            if not verdict.must_reread and (resumed := self._resume(row, known, path, verdict.cursor, file)):
+                return self._unchanged(row, verdict.cursor, source.stat)
+            # A document that changed is read from its start; the same one, from where the last slice ended.
+            can_resume = known.shape == "lines" or row.cursor.stat == source.stat
+            if (
+                can_resume
+                and not verdict.must_reread
+                and (resumed := self._resume(row, known, path, verdict.cursor, source))
+            ):
                 return resumed
-        head = _head(file)
-        found = registry.detect(path, head)
-        if found is None:
-            return self._unknown(path, head, row)
-        return self._anew(path, found)
+        if row and row.format:
+            known = self._detect(path, source) if not isinstance(known, FolderFormat) else known
+        if known is None:
+            return self._unknown(path, _head(source.file), row)
+        if twin := materials.unpacked_twin(path):
+            reason = f"its uncompressed file is read: {os.path.basename(twin)}"
+            self._store.write(lambda c: sources.set_state(c, path, "skipped", reason))
+            return Outcome(report=MineReport(files=1))
+        return self._anew(path, known)
 
     def _resume(
-        self, row: sources.SourceRow, known: TranscriptFormat, path: str, cursor: Cursor, file: FileIO
+        self, row: sources.SourceRow, known: TranscriptFormat, path: str, cursor: Cursor, source: Material
     ) -> _Reading | None:
         """Go on from the cursor; None when the stored state does not fit and the source must be read anew."""
+        file = source.file
         file.seek(cursors.partial_start(cursor.offset))
-        partial = file.read(cursor.offset - file.tell())
-        following = file.read(1)
+        partial = file.read(cursor.offset - file.tell()) or b""
+        following = file.read(1) or b""
         if not cursors.follows_taken_tail(cursor, following):
             return None
         try:
-            parser = known.open(path, redaction.redact, row.parser_state)
+            parser = _open(known, path, row.parser_state)
             hasher = cursors.BlockHasher.resume(cursor, partial)
         except ValueError:
             return None
@@ -183,16 +234,16 @@ class SourceMiner:
                 agent=found.agent,
                 format_name=found.name,
                 format_version=found.version,
+                is_secondary=found.is_secondary,
             )
             return source_id, reading
 
         source_id, reading = self._store.write(work)
-        return _Reading(source_id, reading, found.open(path, redaction.redact), cursors.BlockHasher(), Cursor())
+        return _Reading(source_id, reading, _open(found, path, None), cursors.BlockHasher(), Cursor())
 
-    def _read(
-        self, reading: _Reading, file: FileIO, stat: FileStat, *, take_tail: bool, stop: StopSignal | None
-    ) -> Outcome:
+    def _read(self, reading: _Reading, source: Material, *, take_tail: bool, stop: StopSignal | None) -> Outcome:
         """Feed the parser block by block, storing each block's exchanges with the cursor behind them."""
+        file, size = source.file, source.stat.size
         start = reading.parser.offset
         file.seek(start)
         position = start
@@ -201,20 +252,20 @@ class SourceMiner:
         while True:
             if stop is not None and stop.is_set():
                 raise CancelledError("mining was stopped")
-            block = file.read(min(READ_BYTES, max(0, stat.size - position)))
+            block = file.read(min(READ_BYTES, max(0, size - position))) or b""
             position += len(block)
-            is_last = not block or position >= stat.size
+            is_last = not block or position >= size
             result = reading.feed(block)
-            if is_last and take_tail:
-                result = _joined(result, reading.take_tail())
-            self._save(reading, stat, result, tally, is_last=is_last)
+            if is_last:
+                result = _joined(result, reading.end(take_tail=take_tail))
+            self._save(reading, source.stat, result, tally, is_last=is_last)
             if is_last:
                 break
             if position - start >= SLICE_BYTES and reading.parser.offset > start:
                 has_more = True
                 break
         outcome = Outcome(report=tally.report(), sessions=frozenset(tally.saves.sessions), has_more=has_more)
-        outcome.has_tail = not has_more and reading.parser.offset < stat.size
+        outcome.has_tail = not has_more and reading.parser.offset < size
         outcome.reread = self._paths(tally.saves.sources_to_reread)
         return outcome
 
@@ -228,7 +279,8 @@ class SourceMiner:
             cursor=reading.cursor,
             parser_state=reading.parser.snapshot(),
             result=result,
-            is_at_end=is_last,
+            is_at_end=is_last and reading.parser.is_whole,
+            state_without=reading.state_without,
         )
         tally.add(result, self._store.save(batch, self._clock()))
 
@@ -245,27 +297,51 @@ class SourceMiner:
 
     def _unknown(self, path: str, head: bytes, row: sources.SourceRow | None) -> Outcome:
         """Note a file that is no transcript; what it held when it was one is superseded."""
+        if why := registry.why_unreadable(path, head):
+            raise SourceError(why)
         if row is not None and row.format:  # it was one until now
             self._store.supersede_source(row.source_id)
-        if b"\n" not in head and len(head) < HEAD_BYTES_MAX:
+        if not head or (b"\n" not in head and len(head) < HEAD_BYTES_MAX and path.endswith(registry.LINE_SUFFIX)):
             # The first line is still being written (or the file is empty): ask again when it has grown.
             state: SourceState = "pending"
             reason = "empty" if not head else "its first line is not complete yet"
         else:
             state, reason = "skipped", "not a transcript of a known format"
+        if row is None and not registry.may_hold(path):
+            return Outcome(report=MineReport(files=1), error=reason, is_unknown=True)  # any file of a like ending
         if row is None or (row.state, row.error) != (state, reason):
             self._store.write(lambda c: sources.set_state(c, path, state, reason))
         return Outcome(report=MineReport(files=1), error=reason, is_unknown=True)
 
-    def _gone(self, path: str) -> Outcome:
-        """A deleted transcript is not a wish to forget: agents delete theirs after a while."""
+    def _list(self, path: str) -> Outcome:
+        """Name what a container holds and is not read yet as it is now."""
+        listing = materials.list_container(path)
+        if not listing.found and not listing.format_name:
+            reason = "no transcript of a known format in it"
+            if registry.may_hold(path):
+                self._store.write(lambda c: sources.set_state(c, path, "skipped", reason))
+            return Outcome(report=MineReport(files=1), error=reason, is_unknown=True)
+        with self._store.read() as connection:
+            stored = {row.path: row for row in sources.below(connection, f"{path}{materials.MEMBER}")}
+        found = tuple(item for item in listing.found if not _is_read(stored.get(item.path), item))
+        self._stamps.update({item.path: item.stamp for item in found if item.stamp})
+        self._note_container(path, listing, stored)
+        return Outcome(report=MineReport(files=1), found=found)
+
+    def _note_container(self, path: str, listing: Listing, stored: dict[str, sources.SourceRow]) -> None:
+        here = {item.path for item in listing.found}
+        gone = [name for name, row in stored.items() if name not in here and row.state != "gone"]
 
         def work(connection: Connection) -> None:
-            if sources.find(connection, path) is not None:
-                sources.set_state(connection, path, "gone")
+            sources.set_state(connection, path, "ok", agent=listing.agent)
+            for name in gone:  # its agent dropped it, as agents delete files
+                sources.note_gone(connection, name)
 
         self._store.write(work)
-        return Outcome(error="the file is gone")
+
+    def _gone(self, path: str) -> Outcome:
+        self._store.write(lambda connection: sources.note_gone(connection, path))
+        return Outcome()
 
     def _failed(self, path: str, reason: str) -> Outcome:
         self._store.write(lambda c: sources.set_state(c, path, "failed", reason))
@@ -274,7 +350,10 @@ class SourceMiner:
 
 
 class _Reading:
-    """One source being read: the parser, the hashes of what it consumed, and the bytes between the two."""
+    """One source being read: the parser, and the hashes of what it consumed.
+
+    Inside a long line nothing is consumed block after block. These bytes are hashed ahead, not kept.
+    """
 
     def __init__(
         self, source_id: int, number: int, parser: SourceParser, hasher: cursors.BlockHasher, cursor: Cursor
@@ -283,50 +362,76 @@ class _Reading:
         self.number = number
         self.parser = parser
         self.hasher = hasher
+        """Over what was consumed."""
         self.cursor = cursor
         self.has_taken_tail = False
-        self._unhashed = bytearray()
+        self._ahead = hasher.copy()
+        """Over all that was fed."""
 
     def feed(self, block: bytes) -> ParseResult:
         result = self.parser.feed(block)
-        self._unhashed += block
-        self._hash_consumed()
+        consumed = self.parser.offset
+        if consumed > self.hasher.offset:  # what was consumed ends in this block: it took this block to complete it
+            end = consumed - self._ahead.offset
+            self._ahead.feed(block[:end])
+            self.hasher = self._ahead.copy()
+            block = block[end:]
+        self._ahead.feed(block)
         return result
 
-    def take_tail(self) -> ParseResult:
-        before = self.parser.offset
-        result = self.parser.take_tail()
-        self.has_taken_tail = self.parser.offset > before
-        self._hash_consumed()
+    def end(self, *, take_tail: bool) -> ParseResult:
+        result = ParseResult()
+        if take_tail:
+            before = self.parser.offset
+            result = self.parser.take_tail()
+            self.has_taken_tail = self.parser.offset > before
+        result = _joined(result, self.parser.finish())
+        if self.parser.offset > self.hasher.offset:  # a tail or a text is consumed whole
+            self.hasher = self._ahead.copy()
         return result
 
-    def _hash_consumed(self) -> None:
-        consumed = self.parser.offset - self.hasher.offset
-        self.hasher.feed(bytes(self._unhashed[:consumed]))
-        del self._unhashed[:consumed]
+    def state_without(self, unwanted: Unwanted) -> bytes | None:
+        """Return the parser's state without what is not kept; None where the format holds it elsewhere, too."""
+        self.parser.drop({one.key for one in unwanted.exchanges}, unwanted.titles.keys())
+        texts = [text for one in unwanted.exchanges for text in (one.user_text, one.reply_text)]
+        state = self.parser.snapshot()
+        return None if leftovers.holds(state, [*texts, *unwanted.titles.values()]) else state
 
 
-def _head(file: FileIO) -> bytes:
+def _open(known: TranscriptFormat, path: str, state: bytes | None) -> SourceParser:
+    return known.open(registry.plain_name(path), redaction.redact, state, materials.FilesBeside())
+
+
+def _is_read(row: sources.SourceRow | None, item: Found) -> bool:
+    """Return whether a container's member is stored as it is now; members of archives are judged when opened."""
+    if row is None or row.state != "ok" or row.cursor is None or not item.stamp:
+        return False
+    known = registry.by_name(row.format)
+    is_current = known is not None and known.version == row.format_version
+    return is_current and materials.is_same_stamp(row.cursor.stat, item.stamp)
+
+
+def _head(file: Stream) -> bytes:
     """Return the file's beginning up to the end of its first line, at least, without pasted binary payloads."""
     file.seek(0)
-    head = file.read(HEAD_BYTES)
+    head = file.read(HEAD_BYTES) or b""
     while b"\n" not in head and len(head) < HEAD_BYTES_MAX and (more := file.read(READ_BYTES)):
         head, _ = drop_payload_runs(head + more)
     return head
 
 
-def _is_same_content(file: FileIO, cursor: Cursor | None, stat: FileStat) -> bool:
+def _is_same_content(source: Material, cursor: Cursor | None) -> bool:
     """Return whether the file still holds what was read up to ``cursor``."""
-    return cursor is not None and cursor.offset > 0 and not _judge(file, cursor, stat).must_reread
+    return cursor is not None and cursor.offset > 0 and not _judge(source, cursor).must_reread
 
 
-def _judge(file: FileIO, cursor: Cursor, stat: FileStat) -> cursors.Verdict:
+def _judge(source: Material, cursor: Cursor) -> cursors.Verdict:
     hashes: dict[int, bytes] = {}
-    for index in cursors.plan(cursor, stat).blocks:
+    for index in cursors.plan(cursor, source.stat).blocks:
         start, end = cursors.block_span(index, cursor.offset)
-        file.seek(start)
-        hashes[index] = cursors.block_hash(file.read(end - start))
-    return cursors.judge(cursor, stat, hashes)
+        source.file.seek(start)
+        hashes[index] = cursors.block_hash(source.file.read(end - start) or b"")
+    return cursors.judge(cursor, source.stat, hashes)
 
 
 def _joined(first: ParseResult, second: ParseResult) -> ParseResult:
@@ -340,28 +445,3 @@ def _joined(first: ParseResult, second: ParseResult) -> ParseResult:
         problems=first.problems + second.problems,
         superseded_keys=first.superseded_keys + second.superseded_keys,
     )
-
-
-@contextmanager
-def _opened(path: str) -> Iterator[tuple[FileIO, FileStat]]:
-    """Open a regular file without ever blocking on a pipe.
-
-    Raises:
-        SourceError: It is no regular file.
-        OSError: It cannot be opened.
-    """
-    descriptor = os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0))
-    with os.fdopen(descriptor, "rb", buffering=0) as raw:
-        found = os.fstat(raw.fileno())
-        if not stat_module.S_ISREG(found.st_mode):
-            raise SourceError("not a regular file")
-        yield (
-            raw,
-            FileStat(
-                size=found.st_size,
-                mtime_ns=found.st_mtime_ns,
-                ctime_ns=found.st_ctime_ns,
-                device=found.st_dev,
-                inode=found.st_ino,
-            ),
-        )

@@ -50,11 +50,25 @@ class Job:
         with self._lock:
             return path in self._left
 
-    def add(self, path: str, report: MineReport, sessions: AbstractSet[tuple[str, str]], *, is_last: bool) -> None:
-        """Add what reading a part of ``path`` brought; ``is_last`` ticks it off."""
+    def add(
+        self,
+        path: str,
+        report: MineReport,
+        sessions: AbstractSet[tuple[str, str]],
+        *,
+        is_last: bool,
+        found: Iterable[str] = (),
+    ) -> None:
+        """Add what reading a part of ``path`` brought; ``is_last`` ticks it off.
+
+        ``found`` are sources inside it, for which the job waits from now on.
+        """
         with self._lock:
             if path not in self._left:
                 return
+            fresh = set(found) - self._left
+            self._left |= fresh
+            self._total += len(fresh)
             if path in self._named and report.files_skipped:
                 report = msgspec.structs.replace(
                     report, files_skipped={}, failures=report.files_skipped, files_failed=1
@@ -128,9 +142,18 @@ class MiningQueue:
             return None
 
     def done(
-        self, path: str, report: MineReport, sessions: AbstractSet[tuple[str, str]] = frozenset(), *, is_last: bool
+        self,
+        path: str,
+        report: MineReport,
+        sessions: AbstractSet[tuple[str, str]] = frozenset(),
+        *,
+        is_last: bool,
+        found: Iterable[str] = (),
     ) -> None:
-        """Give back a source that was taken; without ``is_last`` the caller has queued its rest or will again."""
+        """Give back a source that was taken; without ``is_last`` the caller has queued its rest or will again.
+
+        ``found`` are sources inside it that the caller has queued.
+        """
         with self._changed:
             self._current = None
             if is_last:
@@ -140,7 +163,7 @@ class MiningQueue:
                 self._put(path, again)
             jobs = [(job, is_last and job.after < self._takes) for job in self._jobs]
         for job, is_ticked in jobs:
-            job.add(path, report, sessions, is_last=is_ticked)
+            job.add(path, report, sessions, is_last=is_ticked, found=found)
 
     def _put(self, path: str, place: _Place) -> None:
         known = self._again if path == self._current else self._queued
@@ -192,6 +215,7 @@ def added(total: MineReport, part: MineReport, *, is_new_file: bool) -> MineRepo
     return MineReport(
         files=total.files + (part.files if is_new_file else 0),
         lines_skipped=dict(sorted((Counter(total.lines_skipped) + Counter(part.lines_skipped)).items())),
+        exchanges_left_out=dict(sorted((Counter(total.exchanges_left_out) + Counter(part.exchanges_left_out)).items())),
         failures={**total.failures, **part.failures},
         files_skipped={**total.files_skipped, **part.files_skipped},
         seconds=total.seconds,

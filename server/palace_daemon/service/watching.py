@@ -9,11 +9,14 @@ import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
 
+import msgspec
+
 from palace_daemon.config import WatchConfig
 from palace_daemon.core.ports import Notifier
 from palace_daemon.core.transcripts import registry
 from palace_daemon.errors import SourceError
-from palace_daemon.model import WatchedDir
+from palace_daemon.model import FileStat, WatchedDir
+from palace_daemon.service import material as materials
 from palace_daemon.service.queue import MiningQueue
 from palace_daemon.watch import discover
 
@@ -40,8 +43,11 @@ def default_dirs(config: WatchConfig, environ: Mapping[str, str], home: str, pla
     return list(dirs.values())
 
 
-def find_sources(path: str, on_error: discover.ErrorListener | None = None) -> list[Found]:
-    """Return the transcript files at or below ``path``, newest first; a named file is returned whatever its name.
+def find_sources(path: str, on_error: discover.ErrorListener | None = None, *, is_default: bool = False) -> list[Found]:
+    """Return the files at or below ``path`` that may be transcripts, newest first; a named file whatever its name.
+
+    Below a directory that a person names, a transcript may have any name: what a file holds decides, later. Below an
+    agent's own directory (``is_default``) the agents' names decide.
 
     Raises:
         SourceError: There is nothing at ``path``.
@@ -51,7 +57,8 @@ def find_sources(path: str, on_error: discover.ErrorListener | None = None) -> l
         raise SourceError(f"there is no file or directory at {path}", hint="check the path")
     if not os.path.isdir(resolved):
         return [(resolved, mtime_ns(resolved))]
-    found = [(name, stat.mtime_ns) for name, stat in discover.walk(resolved, registry.may_hold, on_error)]
+    may_hold = registry.may_hold if is_default else registry.has_known_suffix
+    found = [(name, stat.mtime_ns) for name, stat in discover.walk(resolved, may_hold, on_error)]
     return sorted(found, key=lambda pair: (-pair[1], pair[0]))
 
 
@@ -59,15 +66,34 @@ class Watching:
     """Turns notifications and timers into queued sources. Owns one thread besides the notifier's."""
 
     def __init__(
-        self, config: WatchConfig, queue: MiningQueue, notifier: Notifier, known_paths: Callable[[], list[str]]
+        self,
+        config: WatchConfig,
+        queue: MiningQueue,
+        notifier: Notifier,
+        known_paths: Callable[[], list[str]],
+        settled: Callable[[], Mapping[str, FileStat]],
     ) -> None:
-        """Take what to watch, the queue to fill, the notifier, and the way to the stored sources' paths."""
+        """Take what to watch, the queue to fill, the notifier, and what is stored of sources.
+
+        Args:
+            config: What to watch, and how.
+            queue: Where sources to read go.
+            notifier: Reports changes.
+            known_paths: The paths of all stored sources.
+            settled: The stats of those that were read to their end, at that time.
+        """
         self._config = config
         self._queue = queue
         self._notifier = notifier
         self._known_paths = known_paths
+        self._settled = settled
         self._stop = threading.Event()
         self._roots: list[str] = []
+        self._named_roots: tuple[str, ...] = ()
+        """Those that a person named: files of any name below them may be transcripts."""
+        self._found_at: dict[str, int] = {}
+        """Agents' directories that appeared while the daemon ran, and when (UTC epoch ms)."""
+        self._missing: set[str] = set()
         self._tails: dict[str, tuple[int, float]] = {}
         self._lock = threading.Lock()
         self._thread = threading.Thread(target=self._run, name="palace-rescan", daemon=True)
@@ -82,30 +108,49 @@ class Watching:
 
     def dirs(self) -> tuple[WatchedDir, ...]:
         """Return what is watched, with what is there now."""
-        return tuple(default_dirs(self._config, os.environ, os.path.expanduser("~"), sys.platform))
+        found = default_dirs(self._config, os.environ, os.path.expanduser("~"), sys.platform)
+        return tuple(msgspec.structs.replace(item, found_at=self._found_at.get(item.path)) for item in found)
 
     def start(self) -> None:
         """Watch all roots and scan them in the background."""
-        self._roots = [discover.resolve(item.path) for item in self.dirs()]
+        dirs = self.dirs()
+        self._missing = {item.path for item in dirs if not item.exists}
+        self._roots = [discover.resolve(item.path) for item in dirs]
+        self._named_roots = tuple(discover.resolve(item.path) for item in dirs if item.origin == "config")
         self._notifier.start(self._on_paths)
         for root in self._roots:
             self._notifier.watch(root)
         self._thread.start()
 
     def scan(self) -> int:
-        """Queue every source below the roots, and every stored one that is not there any more; returns how many."""
+        """Queue every source below the roots that may have changed, and every stored one that is not there any more.
+
+        Returns how many sources there are. A file whose stat is that of its last reading is passed over: with 5,000
+        files a scan then takes a tenth of a second, not five.
+        """
+        self._announce()
         seen: set[str] = set()
         self._former_problems, self.problems = self.problems, {}
+        settled = self._settled()
         for root in self._roots:
             if self._stop.is_set():
                 return len(seen)
-            for path, stat in discover.walk(root, registry.may_hold, self._note_problem):
+            for path, stat in discover.walk(root, self._may_hold, self._note_problem):
                 seen.add(path)
-                self._queue.put(path, stat.mtime_ns)
-        for path in self._known_paths():
-            if path not in seen and not os.path.lexists(path) and self._is_below_root(path):
-                self._queue.put(path, 0)
+                if settled.get(path) != stat:
+                    self._queue.put(path, stat.mtime_ns)
+        for path in self.vanished(self._roots):
+            self._queue.put(path, 0)
         return len(seen)
+
+    def vanished(self, roots: Sequence[str]) -> list[str]:
+        """Return the stored sources below ``roots`` whose files are not there any more.
+
+        Below a root that is itself not there nothing has vanished: its volume is not mounted.
+        """
+        there = [root for root in roots if os.path.isdir(root)]
+        known = ((path, materials.file_of(path)) for path in self._known_paths())
+        return [path for path, file in known if _is_below(file, there) and not os.path.lexists(file)]
 
     def note_tail(self, path: str, changed_ns: int) -> None:
         """Remember that ``path`` ends in a line without line end, to be taken once it has been idle long enough."""
@@ -151,17 +196,28 @@ class Watching:
     def _on_paths(self, paths: Sequence[str]) -> None:
         """Queue what a notification names; called on the notifier's thread."""
         for path in paths:
-            resolved = discover.resolve(path)
+            resolved = materials.database_of(discover.resolve(path))
             if not self._is_below_root(resolved):
                 continue  # a link deeper in the tree that leads out of it
             if os.path.isdir(resolved):
-                for found, stat in discover.walk(resolved, registry.may_hold, self._note_problem):
+                for found, stat in discover.walk(resolved, self._may_hold, self._note_problem):
                     self._queue.put(found, stat.mtime_ns)
-            elif registry.may_hold(resolved):
+            elif self._may_hold(resolved):
                 self._queue.put(resolved, mtime_ns(resolved))
 
     def _is_below_root(self, path: str) -> bool:
-        return any(path == root or path.startswith(root + os.sep) for root in self._roots)
+        return _is_below(path, self._roots)
+
+    def _may_hold(self, path: str) -> bool:
+        return registry.has_known_suffix(path) if _is_below(path, self._named_roots) else registry.may_hold(path)
+
+    def _announce(self) -> None:
+        """Tell of an agent's directory that was not there before: its agent was installed meanwhile."""
+        for item in self.dirs():
+            if item.exists and item.path in self._missing:
+                self._missing.discard(item.path)
+                self._found_at[item.path] = time.time_ns() // 1_000_000
+                logger.info("found the directory of %s: %s", item.agent or "a configured path", item.path)
 
     def _note_problem(self, path: str, error: OSError) -> None:
         reason = error.strerror or type(error).__name__
@@ -170,9 +226,13 @@ class Watching:
             logger.warning("cannot look into %s: %s", path, reason)
 
 
+def _is_below(path: str, roots: Sequence[str]) -> bool:
+    return any(path == root or path.startswith(root.rstrip(os.sep) + os.sep) for root in roots)
+
+
 def mtime_ns(path: str) -> int:
     """Return when the file changed last; now, if it is gone, so that this is noticed soon."""
     try:
-        return os.lstat(path).st_mtime_ns
+        return os.lstat(materials.file_of(path)).st_mtime_ns
     except OSError:
         return time.time_ns()

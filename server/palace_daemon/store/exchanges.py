@@ -1,28 +1,35 @@
 """Storing exchanges: once each, with every provenance, in drawers, with their words.
 
 Invariant: tellings of one exchange by several sources are one exchange as long as one reply begins with the other, as
-copies and resumed sessions have it; the longest is stored, then that of the smaller path. Where a fork goes on
-otherwise from the same question, nothing is dropped: the other reply is an exchange of its own (a variant). Which of
-the two bears the plain key is the one thing that depends on the order of reading.
+copies and resumed sessions have it; the longest is stored, then that of the smaller session id, then path. Where a
+fork goes on otherwise from the same question, nothing is dropped: the other reply is an exchange of its own, see
+:mod:`.variants`.
 """
 
 from __future__ import annotations
 
-import hashlib
-import unicodedata
+from collections import Counter
 from collections.abc import Callable
 
 import msgspec
 from msgspec import Struct
 
 from palace_daemon.model import Exchange, ExchangeKey, ParseResult, SessionFacts
+from palace_daemon.store import redactions, sources, tombstones, variants
 from palace_daemon.store.drawers import DrawerStore, StoredDrawers
 from palace_daemon.store.sqlite import Connection
+from palace_daemon.store.variants import content_hash
 
-_INSERT_KEY = "INSERT INTO exchange_keys(key, exchange_id, public_id) VALUES (?,?,?)"
-_VARIANT = "~"
-_AFTER_ALL = "~"
-"""Sorts behind the hexadecimal name of every variant."""
+
+class Unwanted(Struct):
+    """What a source told and must not be kept: it was forgotten, or is of an ignored project."""
+
+    exchanges: list[Exchange] = msgspec.field(default_factory=list)
+    titles: dict[str, str] = msgspec.field(default_factory=dict)
+    """By the session's own id."""
+
+    def __bool__(self) -> bool:
+        return bool(self.exchanges or self.titles)
 
 
 class SaveReport(Struct, kw_only=True):
@@ -36,20 +43,18 @@ class SaveReport(Struct, kw_only=True):
     sessions: set[tuple[str, str]] = msgspec.field(default_factory=set)
     sources_to_reread: set[int] = msgspec.field(default_factory=set)
     """Sources whose telling of an exchange is now the longest, though another's text is stored."""
+    sessions_to_recut: set[int] = msgspec.field(default_factory=set)
+    """Sessions whose number of turns that stand changed."""
+    families: set[str] = msgspec.field(default_factory=set)
+    """Keys whose ways may have to be named anew."""
+    left_out: Counter[str] = msgspec.field(default_factory=Counter)
+    """Tellings of exchanges that were not stored, by reason."""
+    unwanted: Unwanted = msgspec.field(default_factory=Unwanted)
 
-
-def public_id(key: str) -> str:
-    """Return the id by which callers name an exchange: 16 hex digits, the same in every store."""
-    return hashlib.sha256(key.encode()).hexdigest()[:16]
-
-
-def content_hash(*texts: str) -> bytes:
-    """Return 16 bytes over NFC texts with LF newlines, trimmed."""
-    digest = hashlib.blake2b(digest_size=16)
-    for text in texts:
-        normal = unicodedata.normalize("NFC", text.replace("\r\n", "\n")).strip().encode()
-        digest.update(len(normal).to_bytes(8, "little") + normal)
-    return digest.digest()
+    def leave_out(self, exchange: Exchange, reason: str) -> None:
+        """Note that ``exchange`` was not stored."""
+        self.left_out[reason] += 1
+        self.unwanted.exchanges.append(exchange)
 
 
 class _Changes:
@@ -63,10 +68,16 @@ class _Changes:
 class ExchangeStore:
     """Saves exchanges inside the caller's write transaction. Used by the writer thread only."""
 
-    def __init__(self, drawers: DrawerStore, project_of: Callable[[str], str]) -> None:
-        """Take the drawer store and the rule that turns a working directory into a project."""
+    def __init__(
+        self,
+        drawers: DrawerStore,
+        project_of: Callable[[str], str],
+        ignores_project: Callable[[str], bool] = lambda _project: False,
+    ) -> None:
+        """Take the drawer store, the rule that turns a working directory into a project, and which are left out."""
         self._drawers = drawers
         self._project_of = project_of
+        self._ignores_project = ignores_project
 
     def save(
         self,
@@ -92,16 +103,57 @@ class ExchangeStore:
             self._drawers.recut_session(connection, session_id, report)
         for key in result.superseded_keys:
             self._supersede(connection, source_id, key, report)
+        for agent, native_id in {(exchange.agent, exchange.session_id) for exchange in result.exchanges}:
+            for exchange_id, copy_id in sources.tellings_of_copies(connection, agent, native_id):
+                self._lose_telling(connection, copy_id, exchange_id, report)
+        for facts in result.sessions:
+            self._untitle(connection, facts, report)
+
+    def _untitle(self, connection: Connection, facts: SessionFacts, report: SaveReport) -> None:
+        """Take a title away that tells of what is not kept."""
+        if not facts.title:
+            return
+        project = self._project_of(facts.cwd) if facts.cwd else ""
+        if self._ignores_project(project) or tombstones.hide_title(
+            connection, facts.agent, facts.session_id, facts.title
+        ):
+            report.unwanted.titles[facts.session_id] = facts.title
+            connection.execute(
+                "UPDATE sessions SET title='' WHERE agent=? AND native_id=?", (facts.agent, facts.session_id)
+            )
+
+    def _is_ignored(self, connection: Connection, exchange: Exchange) -> bool:
+        """Return whether a rule leaves the exchange's project out; where it names none, its session's counts."""
+        if exchange.cwd:
+            return self._ignores_project(self._project_of(exchange.cwd))
+        row = connection.execute(
+            "SELECT project FROM sessions WHERE agent=? AND native_id=?", (exchange.agent, exchange.session_id)
+        ).fetchone()
+        return row is not None and self._ignores_project(row[0])
 
     def _supersede(self, connection: Connection, source_id: int, key: str, report: SaveReport) -> None:
         """Note that the source rewound past the exchange with ``key``."""
-        row = connection.execute(
-            "SELECT k.exchange_id FROM exchange_keys k JOIN provenance p ON p.exchange_id=k.exchange_id"
-            " WHERE (k.key=? OR (k.key>? AND k.key<?)) AND p.source_id=?",
-            (key, f"{key}{_VARIANT}", f"{key}{_VARIANT}{_AFTER_ALL}", source_id),
-        ).fetchone()
-        if row is not None:
-            self._lose_telling(connection, source_id, int(row[0]), report)
+        for exchange_id, _ in variants.of_key(connection, key):
+            row = connection.execute(
+                "SELECT 1 FROM provenance WHERE exchange_id=? AND source_id=?", (exchange_id, source_id)
+            ).fetchone()
+            if row is not None:
+                self._lose_telling(connection, source_id, exchange_id, report)
+                return
+
+    def recut(self, connection: Connection, report: SaveReport) -> None:
+        """Name parted ways, and cut the sessions anew whose turns came to stand or to stand no longer; call it last."""
+        for family in sorted(report.families):
+            settled = variants.settle(connection, family)
+            for exchange_id in settled.united:
+                self._drawers.remove(connection, exchange_id, report)
+                connection.execute("DELETE FROM exchanges WHERE id=?", (exchange_id,))
+            for exchange_id in settled.touched:
+                self.refresh_superseded(connection, exchange_id, report)
+        report.families.clear()
+        for session_id in sorted(report.sessions_to_recut):
+            self._drawers.recut_session(connection, session_id, report)
+        report.sessions_to_recut.clear()
 
     def supersede_vanished(self, connection: Connection, source_id: int, reading: int, report: SaveReport) -> None:
         """Supersede what the source held in an earlier pass and no longer holds."""
@@ -157,13 +209,19 @@ class ExchangeStore:
         changes: _Changes,
         report: SaveReport,
     ) -> None:
-        """Store one exchange, noting what must be cut anew."""
+        """Store one exchange, noting what must be cut anew; or leave it out, saying why."""
+        if self._is_ignored(connection, exchange):
+            report.leave_out(exchange, "ignored_project")
+            return
         session_id = self._session_row(connection, exchange.agent, exchange.session_id) or self._save_session(
             connection, SessionFacts(agent=exchange.agent, session_id=exchange.session_id, cwd=exchange.cwd)
         )
-        exchange_id = self._find(connection, source_id, exchange)
+        exchange_id = self._find(connection, source_id, exchange, report)
         if exchange_id is None:
-            exchange = self._as_variant(connection, exchange)
+            told, exchange = exchange, self._as_variant(connection, exchange)
+            if tombstones.cover(connection, exchange):
+                report.leave_out(told, "forgotten")
+                return
             exchange_id = self._insert(connection, source_id, session_id, exchange)
             self._save_provenance(connection, exchange_id, source_id, session_id, reading, exchange)
             changes.drawers[exchange_id] = {}
@@ -172,40 +230,27 @@ class ExchangeStore:
             report.superseded += exchange.is_superseded
             return
         self._save_provenance(connection, exchange_id, source_id, session_id, reading, exchange)
-        self._add_key(connection, exchange_id, exchange)
+        self._take_over_twin(connection, exchange_id, source_id)
+        variants.add_key(connection, exchange_id, exchange.key)
         self._take_from_owner(connection, exchange_id, source_id, session_id, exchange, changes, report)
-        self._refresh_superseded(connection, exchange_id, report)
+        self.refresh_superseded(connection, exchange_id, report)
 
-    def _find(self, connection: Connection, source_id: int, exchange: Exchange) -> int | None:
+    def _find(self, connection: Connection, source_id: int, exchange: Exchange, report: SaveReport) -> int | None:
         """Find the stored exchange that this source tells of; None for a new one, or a reply that goes another way."""
-        stored = self._candidates(connection, exchange)
+        stored = variants.of_key(connection, exchange.key) or copies(connection, exchange)
+        if len(stored) > 1:
+            report.families.add(variants.family_of(exchange.key))
         for exchange_id, owner in stored:
             if owner == source_id:
                 return exchange_id
         for exchange_id, _ in stored:
             (reply,) = connection.execute("SELECT reply_text FROM exchanges WHERE id=?", (exchange_id,)).fetchone()
-            if _is_same_way(reply, exchange.reply_text):
+            if variants.is_same_way(reply, exchange.reply_text):
                 return exchange_id
         for exchange_id, _ in stored:
             self._leave(connection, exchange_id, source_id)
+            report.families.add(variants.family_of(exchange.key))
         return None
-
-    @staticmethod
-    def _candidates(connection: Connection, exchange: Exchange) -> list[tuple[int, int]]:
-        """Return exchanges with this key or a variant of it, else copies with other ids; each with its owner."""
-        rows: list[tuple[int, int]] = connection.execute(
-            "SELECT DISTINCT e.id, e.owner_source_id FROM exchange_keys k JOIN exchanges e ON e.id=k.exchange_id"
-            " WHERE k.key=? OR (k.key>? AND k.key<?) ORDER BY e.id",
-            (exchange.key, f"{exchange.key}{_VARIANT}", f"{exchange.key}{_VARIANT}{_AFTER_ALL}"),
-        ).fetchall()
-        if not rows and _may_be_copied(exchange):
-            rows = connection.execute(
-                "SELECT e.id, e.owner_source_id FROM exchanges e JOIN sessions s ON s.id=e.session_id"
-                " WHERE e.user_hash=? AND e.started_at=? AND e.time_quality='exact' AND e.user_kind<>'automated'"
-                " AND s.agent=? AND s.native_id<>? ORDER BY e.id",
-                (content_hash(exchange.user_text), exchange.started_at, exchange.agent, exchange.session_id),
-            ).fetchall()
-        return rows
 
     @staticmethod
     def _as_variant(connection: Connection, exchange: Exchange) -> Exchange:
@@ -213,7 +258,7 @@ class ExchangeStore:
         if connection.execute("SELECT 1 FROM exchange_keys WHERE key=?", (exchange.key,)).fetchone() is None:
             return exchange
         name = content_hash(exchange.session_id).hex()[:8]
-        return msgspec.structs.replace(exchange, key=ExchangeKey(f"{exchange.key}{_VARIANT}{name}"))
+        return msgspec.structs.replace(exchange, key=ExchangeKey(f"{exchange.key}{variants.VARIANT}{name}"))
 
     @staticmethod
     def _leave(connection: Connection, exchange_id: int, source_id: int) -> None:
@@ -222,7 +267,7 @@ class ExchangeStore:
 
     def _insert(self, connection: Connection, source_id: int, session_id: int, exchange: Exchange) -> int:
         columns = self._columns(exchange) | {
-            "public_id": public_id(exchange.key),
+            "public_id": variants.public_id(exchange.key),
             "key": exchange.key,
             "session_id": session_id,
             "owner_source_id": source_id,
@@ -232,7 +277,7 @@ class ExchangeStore:
         marks = ", ".join("?" * len(columns))
         cursor = connection.execute(f"INSERT INTO exchanges({names}) VALUES ({marks})", tuple(columns.values()))
         exchange_id = int(cursor.lastrowid or 0)
-        connection.execute(_INSERT_KEY, (exchange.key, exchange_id, public_id(exchange.key)))
+        variants.add_key(connection, exchange_id, exchange.key)
         return exchange_id
 
     def _columns(self, exchange: Exchange) -> dict[str, object]:
@@ -257,6 +302,9 @@ class ExchangeStore:
             "tools": msgspec.json.encode(exchange.tools).decode(),
             "attachments": msgspec.json.encode(exchange.attachments).decode(),
             "flags": ",".join(exchange.flags),
+            "redactions": redactions.column(
+                exchange.flags, (exchange.user_text, exchange.reply_text), exchange.tools, exchange.attachments
+            ),
         }
 
     @staticmethod
@@ -265,11 +313,12 @@ class ExchangeStore:
     ) -> None:
         connection.execute(
             "INSERT INTO provenance(exchange_id, source_id, session_id, reading, line_start, line_end, byte_start,"
-            " byte_end, chars, is_superseded) VALUES (?,?,?,?,?,?,?,?,?,?)"
+            " byte_end, chars, is_closed, is_superseded) VALUES (?,?,?,?,?,?,?,?,?,?,?)"
             " ON CONFLICT(exchange_id, source_id) DO UPDATE SET"
             " session_id=excluded.session_id, reading=excluded.reading,"
             " line_start=excluded.line_start, line_end=excluded.line_end, byte_start=excluded.byte_start,"
-            " byte_end=excluded.byte_end, chars=excluded.chars, is_superseded=excluded.is_superseded",
+            " byte_end=excluded.byte_end, chars=excluded.chars, is_closed=excluded.is_closed,"
+            " is_superseded=excluded.is_superseded",
             (
                 exchange_id,
                 source_id,
@@ -280,20 +329,26 @@ class ExchangeStore:
                 exchange.byte_start,
                 exchange.byte_end,
                 len(exchange.user_text) + len(exchange.reply_text),
+                int(exchange.status != "open"),
                 int(exchange.is_superseded),
             ),
         )
 
     @staticmethod
-    def _add_key(connection: Connection, exchange_id: int, exchange: Exchange) -> None:
-        """Remember a fork's key; the smallest key names the exchange, whichever file was read first."""
-        connection.execute(
-            f"{_INSERT_KEY} ON CONFLICT DO NOTHING", (exchange.key, exchange_id, public_id(exchange.key))
-        )
-        (key,) = connection.execute("SELECT min(key) FROM exchange_keys WHERE exchange_id=?", (exchange_id,)).fetchone()
-        connection.execute(
-            "UPDATE exchanges SET key=?, public_id=? WHERE id=? AND key<>?", (key, public_id(key), exchange_id, key)
-        )
+    def _take_over_twin(connection: Connection, exchange_id: int, source_id: int) -> None:
+        """Let a file of this machine stand for what was imported of it, unless that told more."""
+        twins = connection.execute(
+            "SELECT p.source_id FROM sources here JOIN sources twin ON twin.path=here.path AND twin.origin<>''"
+            " JOIN provenance p ON p.source_id=twin.id AND p.exchange_id=?1 WHERE here.id=?2 AND here.origin=''"
+            " AND p.chars<=(SELECT chars FROM provenance WHERE exchange_id=?1 AND source_id=?2)",
+            (exchange_id, source_id),
+        ).fetchall()
+        for (twin,) in twins:
+            connection.execute("DELETE FROM provenance WHERE exchange_id=? AND source_id=?", (exchange_id, twin))
+            connection.execute(
+                "UPDATE exchanges SET owner_source_id=? WHERE id=? AND owner_source_id=?",
+                (source_id, exchange_id, twin),
+            )
 
     def _take_from_owner(
         self,
@@ -310,15 +365,17 @@ class ExchangeStore:
         An owner whose telling shrinks is stored all the same: the better one, read again, then takes over, or turns
         out to go another way.
         """
-        owner, owner_state = connection.execute(
-            "SELECT p.source_id, s.state FROM provenance p JOIN sources s ON s.id=p.source_id WHERE p.exchange_id=?"
-            " ORDER BY p.is_superseded, p.chars DESC, s.path LIMIT 1",
+        owner, can_be_read = connection.execute(
+            "SELECT p.source_id, s.state<>'gone' AND s.origin='' FROM provenance p"
+            " JOIN sources s ON s.id=p.source_id JOIN sessions n ON n.id=p.session_id WHERE p.exchange_id=?"
+            " ORDER BY p.is_superseded, p.chars DESC, p.is_closed DESC, s.origin<>'', n.native_id, s.path, s.origin"
+            " LIMIT 1",
             (exchange_id,),
         ).fetchone()
         stored_owner, stored_session, stored_hash = connection.execute(
             "SELECT owner_source_id, session_id, content_hash FROM exchanges WHERE id=?", (exchange_id,)
         ).fetchone()
-        if owner not in {source_id, stored_owner} and owner_state != "gone":
+        if owner not in {source_id, stored_owner} and can_be_read:
             report.sources_to_reread.add(owner)
         if source_id not in {owner, stored_owner}:
             return
@@ -331,7 +388,7 @@ class ExchangeStore:
             report.replaced += 1
         changes.sessions |= {session_id, int(stored_session)}
 
-    def _refresh_superseded(self, connection: Connection, exchange_id: int, report: SaveReport) -> None:
+    def refresh_superseded(self, connection: Connection, exchange_id: int, report: SaveReport) -> None:
         """An exchange is out of recall when every source that holds it has rewound past it or lost it."""
         (is_superseded,) = connection.execute(
             "SELECT min(is_superseded) FROM provenance WHERE exchange_id=?", (exchange_id,)
@@ -343,28 +400,40 @@ class ExchangeStore:
         if changed:
             report.superseded += 1 if is_superseded else -1
             self._drawers.touch(connection, exchange_id)
+            session_id, key = connection.execute(
+                "SELECT session_id, key FROM exchanges WHERE id=?", (exchange_id,)
+            ).fetchone()
+            report.sessions_to_recut.add(session_id)
+            report.families.add(variants.family_of(key))
 
     def _lose_telling(self, connection: Connection, source_id: int, exchange_id: int, report: SaveReport) -> None:
         """Note that the source no longer holds the exchange; where it owned it, the next best is read for its text."""
         connection.execute(
             "UPDATE provenance SET is_superseded=1 WHERE exchange_id=? AND source_id=?", (exchange_id, source_id)
         )
-        self._refresh_superseded(connection, exchange_id, report)
+        self.refresh_superseded(connection, exchange_id, report)
         row = connection.execute(
             "SELECT p.source_id FROM exchanges e JOIN provenance p ON p.exchange_id=e.id"
-            " JOIN sources s ON s.id=p.source_id"
-            " WHERE e.id=? AND e.owner_source_id=? AND p.is_superseded=0 AND s.state<>'gone'"
-            " ORDER BY p.chars DESC, s.path LIMIT 1",
+            " JOIN sources s ON s.id=p.source_id JOIN sessions n ON n.id=p.session_id"
+            " WHERE e.id=? AND e.owner_source_id=? AND p.is_superseded=0 AND s.state<>'gone' AND s.origin=''"
+            " ORDER BY p.chars DESC, p.is_closed DESC, n.native_id, s.path LIMIT 1",
             (exchange_id, source_id),
         ).fetchone()
         if row is not None:
             report.sources_to_reread.add(int(row[0]))
 
 
-def _is_same_way(one: str, other: str) -> bool:
-    """Return whether one reply is the beginning of the other: a copy, at another moment of its growth."""
-    shorter, longer = sorted((one.rstrip(), other.rstrip()), key=len)
-    return longer.startswith(shorter)
+def copies(connection: Connection, exchange: Exchange) -> list[tuple[int, int]]:
+    """Return what may be the same exchange with another id in another session, each with its owner."""
+    if not _may_be_copied(exchange):
+        return []
+    rows: list[tuple[int, int]] = connection.execute(
+        "SELECT e.id, e.owner_source_id FROM exchanges e JOIN sessions s ON s.id=e.session_id"
+        " WHERE e.user_hash=? AND e.started_at=? AND e.time_quality='exact' AND e.user_kind<>'automated'"
+        " AND s.agent=? AND s.native_id<>? ORDER BY e.id",
+        (content_hash(exchange.user_text), exchange.started_at, exchange.agent, exchange.session_id),
+    ).fetchall()
+    return rows
 
 
 def _may_be_copied(exchange: Exchange) -> bool:
@@ -377,5 +446,5 @@ def _may_be_copied(exchange: Exchange) -> bool:
         bool(exchange.user_text)
         and exchange.started_at is not None
         and exchange.time_quality == "exact"
-        and exchange.user_kind != "automated"
+        and exchange.user_kind not in {"automated", "note"}
     )

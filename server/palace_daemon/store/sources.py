@@ -1,4 +1,8 @@
-"""Rows of transcript files: what they are, how far they were read, and why not further."""
+"""Rows of transcript files: what they are, how far they were read, and why not further.
+
+A row whose ``origin`` is not empty is no file of this machine (it was imported, or holds the notes): only
+:mod:`palace_daemon.store.importing` and :mod:`palace_daemon.store.notes` touch those.
+"""
 
 from __future__ import annotations
 
@@ -32,7 +36,7 @@ _COLUMNS = "id, path, format, format_version, state, error, cursor, parser_state
 
 def find(connection: Connection, path: str) -> SourceRow | None:
     """Return the source at ``path``."""
-    return _row(connection.execute(f"SELECT {_COLUMNS} FROM sources WHERE path=?", (path,)).fetchone())
+    return _row(connection.execute(f"SELECT {_COLUMNS} FROM sources WHERE path=? AND origin=''", (path,)).fetchone())
 
 
 def find_by_identity(connection: Connection, stat: FileStat) -> list[SourceRow]:
@@ -44,20 +48,46 @@ def find_by_identity(connection: Connection, stat: FileStat) -> list[SourceRow]:
     return [row for row in map(_row, rows) if row is not None]
 
 
+def read_to_the_end(connection: Connection) -> dict[str, tuple[FileStat, str, int]]:
+    """Return the files of which nothing was left to read: path to stat at that time, format, and its version."""
+    rows = connection.execute(
+        "SELECT path, format, format_version, cursor FROM sources"
+        " WHERE state='ok' AND origin='' AND cursor IS NOT NULL AND read_bytes=size_bytes"
+    )
+    found = {}
+    for path, format_name, version, blob in rows:
+        stat = _CURSOR.decode(blob).stat
+        if stat is not None:
+            found[path] = (stat, format_name, version)
+    return found
+
+
+def below(connection: Connection, prefix: str) -> list[SourceRow]:
+    """Return the sources whose path begins with ``prefix``."""
+    rows = connection.execute(
+        f"SELECT {_COLUMNS} FROM sources WHERE path>=? AND path<? AND origin='' ORDER BY path",
+        (prefix, prefix + "\U0010ffff"),
+    )
+    return [row for row in map(_row, rows) if row is not None]
+
+
 def known_paths(connection: Connection) -> list[str]:
     """Return the path of every source that was not gone when last seen."""
-    return [row[0] for row in connection.execute("SELECT path FROM sources WHERE state <> 'gone' ORDER BY id")]
+    rows = connection.execute("SELECT path FROM sources WHERE state <> 'gone' AND origin='' ORDER BY id")
+    return [row[0] for row in rows]
 
 
 def ensure(connection: Connection, path: str) -> int:
     """Return the id of the source at ``path``, making a pending one if it is new."""
     connection.execute("INSERT INTO sources(path, state) VALUES (?, 'pending') ON CONFLICT DO NOTHING", (path,))
-    return int(connection.execute("SELECT id FROM sources WHERE path=?", (path,)).fetchone()[0])
+    return int(connection.execute("SELECT id FROM sources WHERE path=? AND origin=''", (path,)).fetchone()[0])
 
 
 def move(connection: Connection, source_id: int, path: str) -> None:
     """Note that the file is at another path now; a row that stood there gives way and keeps its exchanges."""
-    connection.execute("UPDATE sources SET path=path||'#replaced-'||id, state='gone' WHERE path=?", (path,))
+    connection.execute(
+        "UPDATE sources SET path=path||'#replaced-'||id, state='gone' WHERE path=? AND origin=''", (path,)
+    )
     connection.execute("UPDATE sources SET path=?, state='ok' WHERE id=?", (path, source_id))
 
 
@@ -70,12 +100,41 @@ def set_state(connection: Connection, path: str, state: SourceState, error: str 
     )
 
 
-def begin_reading(connection: Connection, source_id: int, *, agent: str, format_name: str, format_version: int) -> int:
+def note_gone(connection: Connection, path: str) -> None:
+    """Note that the file is not there any more; a copy of it in the same session stands for what it told, word by word.
+
+    A deleted transcript is not a wish to forget: agents delete theirs after a while.
+    """
+    row = find(connection, path)
+    if row is None:
+        return
+    set_state(connection, path, "gone")
+    heirs = (
+        "SELECT p.source_id FROM provenance p JOIN sources s ON s.id=p.source_id JOIN provenance mine"
+        " ON mine.exchange_id=p.exchange_id AND mine.source_id=?1 WHERE p.exchange_id=exchanges.id"
+        " AND p.session_id=exchanges.session_id AND p.chars=mine.chars AND p.is_superseded=0 AND s.state<>'gone'"
+        " ORDER BY s.origin<>'', s.path LIMIT 1"
+    )
+    connection.execute(
+        f"UPDATE exchanges SET owner_source_id=coalesce(({heirs}), owner_source_id) WHERE owner_source_id=?1",
+        (row.source_id,),
+    )
+
+
+def begin_reading(
+    connection: Connection,
+    source_id: int,
+    *,
+    agent: str,
+    format_name: str,
+    format_version: int,
+    is_secondary: bool = False,
+) -> int:
     """Start a pass from offset 0 and return its number; counts of the former pass are dropped."""
     connection.execute(
-        "UPDATE sources SET agent=?, format=?, format_version=?, reading=reading+1, cursor=NULL, parser_state=NULL,"
-        " lines_read=0, lines_skipped='{}', read_bytes=0 WHERE id=?",
-        (agent, format_name, format_version, source_id),
+        "UPDATE sources SET agent=?, format=?, format_version=?, is_secondary=?, reading=reading+1, cursor=NULL,"
+        " parser_state=NULL, lines_read=0, lines_skipped='{}', read_bytes=0 WHERE id=?",
+        (agent, format_name, format_version, int(is_secondary), source_id),
     )
     return int(connection.execute("SELECT reading FROM sources WHERE id=?", (source_id,)).fetchone()[0])
 
@@ -124,6 +183,42 @@ def save_progress(
         ),
     )
     return total
+
+
+def tellings_of_copies(connection: Connection, agent: str, native_id: str) -> list[tuple[int, int]]:
+    """Return exchange and source of what exports tell of a session that its own agent's transcript tells, too."""
+    if connection.execute("SELECT 1 FROM sources WHERE is_secondary=1 LIMIT 1").fetchone() is None:
+        return []
+    rows = connection.execute(
+        "SELECT p.exchange_id, p.source_id, s.is_secondary, p.is_superseded FROM sessions n"
+        " JOIN exchanges e ON e.session_id=n.id JOIN provenance p ON p.exchange_id=e.id"
+        " JOIN sources s ON s.id=p.source_id WHERE n.agent=? AND n.native_id=? ORDER BY p.exchange_id, p.source_id",
+        (agent, native_id),
+    ).fetchall()
+    if all(is_secondary for _, _, is_secondary, _ in rows):
+        return []
+    return [(exchange, source) for exchange, source, is_secondary, is_old in rows if is_secondary and not is_old]
+
+
+def take_over_twins(connection: Connection, source_id: int) -> None:
+    """Forget imported sources that are this very file: at its path, and with nothing left that it does not tell."""
+    twins = connection.execute(
+        "SELECT twin.id FROM sources here JOIN sources twin ON twin.path=here.path AND twin.origin<>''"
+        " WHERE here.id=? AND here.origin=''"
+        " AND NOT EXISTS (SELECT 1 FROM provenance p WHERE p.source_id=twin.id)",
+        (source_id,),
+    ).fetchall()
+    connection.executemany("DELETE FROM sources WHERE id=?", twins)
+
+
+def reading_of(connection: Connection, source_id: int) -> int:
+    """Return the number of the pass that the source is in."""
+    return int(connection.execute("SELECT reading FROM sources WHERE id=?", (source_id,)).fetchone()[0])
+
+
+def drop_state(connection: Connection, source_id: int) -> None:
+    """Drop a parser's state that holds what must not be kept: when the source grows, it is read from its start."""
+    connection.execute("UPDATE sources SET parser_state=NULL WHERE id=?", (source_id,))
 
 
 def forget_cursor(connection: Connection, source_id: int) -> None:

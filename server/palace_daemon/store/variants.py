@@ -1,0 +1,183 @@
+"""Exchanges under one key whose replies go different ways: a fork that was answered otherwise.
+
+The ways of a key share its *family*: the first bears the plain key, each other one ``<key>~<name>``. Which is the
+first does not depend on the order of reading: ways that stand come before superseded ones, then the session and the
+path of the owner decide. Where a way comes, goes or changes, :func:`settle` unites those that have become one and
+names the rest anew. An id that was given out is answered for ever, so former keys stay.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import unicodedata
+from collections.abc import Sequence
+
+from msgspec import Struct
+
+from palace_daemon.store.sqlite import Connection
+
+VARIANT = "~"
+"""Stands before the name of a variant in its key."""
+_AFTER_ALL = "~"
+"""Sorts behind the hexadecimal name of every variant."""
+
+
+def public_id(key: str) -> str:
+    """Return the id by which callers name an exchange: 16 hex digits, the same in every store."""
+    return hashlib.sha256(key.encode()).hexdigest()[:16]
+
+
+def content_hash(*texts: str) -> bytes:
+    """Return 16 bytes over NFC texts with LF newlines, trimmed."""
+    digest = hashlib.blake2b(digest_size=16)
+    for text in texts:
+        normal = unicodedata.normalize("NFC", text.replace("\r\n", "\n")).strip().encode()
+        digest.update(len(normal).to_bytes(8, "little") + normal)
+    return digest.digest()
+
+
+def family_of(key: str) -> str:
+    """Return the plain key of a key."""
+    return key.partition(VARIANT)[0]
+
+
+def of_key(connection: Connection, key: str) -> list[tuple[int, int]]:
+    """Return the exchanges with this key or a variant of it, each with its owner; the bearer of the plain key first."""
+    rows: list[tuple[int, int]] = connection.execute(
+        "SELECT e.id, e.owner_source_id FROM exchange_keys k JOIN exchanges e ON e.id=k.exchange_id"
+        " WHERE k.key=? OR (k.key>? AND k.key<?) GROUP BY e.id ORDER BY e.key",
+        (key, f"{key}{VARIANT}", f"{key}{VARIANT}{_AFTER_ALL}"),
+    ).fetchall()
+    return rows
+
+
+def add_key(connection: Connection, exchange_id: int, key: str) -> None:
+    """Remember a fork's key; the smallest key names the exchange, whichever file was read first."""
+    connection.execute(
+        "INSERT INTO exchange_keys(key, exchange_id, public_id) VALUES (?,?,?) ON CONFLICT DO NOTHING",
+        (key, exchange_id, public_id(key)),
+    )
+    (name,) = connection.execute("SELECT min(key) FROM exchange_keys WHERE exchange_id=?", (exchange_id,)).fetchone()
+    rename(connection, exchange_id, name)
+
+
+def rename(connection: Connection, exchange_id: int, key: str) -> None:
+    """Have the exchange bear ``key``."""
+    connection.execute(
+        "UPDATE exchanges SET key=?, public_id=? WHERE id=? AND key<>?", (key, public_id(key), exchange_id, key)
+    )
+
+
+def is_same_way(one: str, other: str) -> bool:
+    """Return whether one reply is the beginning of the other: a copy, at another moment of its growth."""
+    shorter, longer = sorted((one.rstrip(), other.rstrip()), key=len)
+    return longer.startswith(shorter)
+
+
+class _Way(Struct):
+    """One of the exchanges of a family."""
+
+    exchange_id: int
+    key: str
+    user_hash: bytes
+    user_chars: int
+    reply: str
+    owner_id: int
+    session: str
+
+
+class Settlement(Struct):
+    """What settling a family changed."""
+
+    touched: list[int]
+    """Exchanges of which a copy was taken or given."""
+    united: list[int]
+    """Exchanges that have become another one: nothing tells them any more, and the caller removes them."""
+
+
+def settle(connection: Connection, family: str) -> Settlement:
+    """Unite the ways of a family that are one, name the others, and let each copy stand with the first that it fits."""
+    ways = _ways(connection, family)
+    if len(ways) < 2:
+        return Settlement([], [])
+    heirs = _unite(connection, ways)
+    ways = [way for way in ways if way.exchange_id not in heirs]
+    touched = [*heirs.values(), *_regroup(connection, ways)]
+    names = _names(family, ways)
+    for way, name in zip(ways, names, strict=True):
+        if way.key != name:  # two ways may exchange their names
+            rename(connection, way.exchange_id, f"{name}{VARIANT}{VARIANT}{way.exchange_id}")
+    for way, name in zip(ways, names, strict=True):
+        connection.execute(
+            "INSERT INTO exchange_keys(key, exchange_id, public_id) VALUES (?,?,?)"
+            " ON CONFLICT(key) DO UPDATE SET exchange_id=excluded.exchange_id",
+            (name, way.exchange_id, public_id(name)),
+        )
+        rename(connection, way.exchange_id, name)
+    return Settlement(touched, list(heirs))
+
+
+def _unite(connection: Connection, ways: Sequence[_Way]) -> dict[int, int]:
+    """Give what tells a way to another one that begins with it; returns which exchange became which."""
+    heirs: dict[int, int] = {}
+    for rank, way in sorted(enumerate(ways), key=lambda pair: (len(pair[1].reply.rstrip()), -pair[0])):
+        for other_rank, other in enumerate(ways):
+            is_longer = (len(other.reply.rstrip()), -other_rank) > (len(way.reply.rstrip()), -rank)
+            is_same = other.user_hash == way.user_hash and other.reply.startswith(way.reply.rstrip())
+            if is_longer and is_same and other.exchange_id not in heirs:
+                heirs[way.exchange_id] = other.exchange_id
+                _hand_over(connection, way.exchange_id, other.exchange_id)
+                break
+    return heirs
+
+
+def _hand_over(connection: Connection, exchange_id: int, heir_id: int) -> None:
+    """Let the heir have the places and keys of an exchange, and bear its name no longer."""
+    connection.execute("UPDATE OR IGNORE provenance SET exchange_id=? WHERE exchange_id=?", (heir_id, exchange_id))
+    connection.execute("UPDATE exchange_keys SET exchange_id=? WHERE exchange_id=?", (heir_id, exchange_id))
+    key = f"{VARIANT}{VARIANT}{exchange_id}"
+    connection.execute("UPDATE exchanges SET key=?, public_id=? WHERE id=?", (key, public_id(key), exchange_id))
+
+
+def _ways(connection: Connection, family: str) -> list[_Way]:
+    rows = connection.execute(
+        "SELECT e.id, e.key, e.user_hash, length(e.user_text), e.reply_text, e.owner_source_id, s.native_id"
+        " FROM exchange_keys k JOIN exchanges e ON e.id=k.exchange_id JOIN sessions s ON s.id=e.session_id"
+        " JOIN sources o ON o.id=e.owner_source_id WHERE k.key=? OR (k.key>? AND k.key<?)"
+        " GROUP BY e.id ORDER BY e.is_superseded, s.native_id, o.path, o.origin, e.content_hash, e.reply_text",
+        (family, f"{family}{VARIANT}", f"{family}{VARIANT}{_AFTER_ALL}"),
+    ).fetchall()
+    return [_Way(*row) for row in rows]
+
+
+def _names(family: str, ways: Sequence[_Way]) -> list[str]:
+    names: list[str] = []
+    for way in ways:
+        session, reply = content_hash(way.session).hex()[:8], content_hash(way.reply).hex()[:8]
+        choices = (f"{family}{VARIANT}{session}", f"{family}{VARIANT}{session}{reply}")
+        taken = {*names}
+        names.append(next((name for name in choices if name not in taken), f"{choices[1]}{len(names)}"))
+        if len(names) == 1:
+            names[0] = family
+    return names
+
+
+def _regroup(connection: Connection, ways: Sequence[_Way]) -> list[int]:
+    """Move the tellings that are the beginning of several ways to the first of them."""
+    touched: list[int] = []
+    for way in ways:
+        tellings = connection.execute(
+            "SELECT source_id, chars FROM provenance WHERE exchange_id=? AND source_id<>?",
+            (way.exchange_id, way.owner_id),
+        ).fetchall()
+        for source_id, chars in tellings:
+            told = way.reply[: max(0, chars - way.user_chars)]
+            first = next((one for one in ways if one.reply.startswith(told.rstrip())), way)
+            if first is way:
+                continue
+            moved = connection.execute(
+                "UPDATE OR IGNORE provenance SET exchange_id=? WHERE exchange_id=? AND source_id=?",
+                (first.exchange_id, way.exchange_id, source_id),
+            ).rowcount
+            touched += [way.exchange_id, first.exchange_id] if moved else []
+    return touched

@@ -1,0 +1,208 @@
+"""Whatever happened to the files on the way, the store holds what mining the final files once would give."""
+
+from __future__ import annotations
+
+import os
+import random
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import zstandard
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from support.claude import reply, turn, user
+
+from palace_daemon.store import sqlite
+from palace_daemon.store.variants import family_of
+
+SESSIONS = ("s1", "s2", "s3")
+EXAMPLES = int(os.environ.get("PALACE_HISTORIES", "40"))
+
+
+class World:
+    """A directory of transcripts, and a person and programs who work on it."""
+
+    def __init__(self, directory: Path, open_palace: Callable[[], Any], seed: int) -> None:
+        self.directory = directory
+        self.open_palace = open_palace
+        self.palace = open_palace()
+        self.chance = random.Random(seed)
+        self.second = 0
+        self.files: dict[str, str] = {}
+        """Path to the session id that its writer uses."""
+
+    def path(self) -> Path | None:
+        names = sorted(self.files)
+        return Path(self.chance.choice(names)) if names else None
+
+    def new(self) -> Path:
+        path = self.directory / f"f{len(list(self.directory.iterdir()))}-{self.chance.randrange(10**6)}.jsonl"
+        self.files[str(path)] = self.chance.choice(SESSIONS)
+        return path
+
+    def lines(self, session: str, count: int) -> str:
+        text = ""
+        for _ in range(count):
+            self.second += 10
+            name = f"{session}-{self.second}"
+            long = "A paragraph of the answer. " * self.chance.choice((1, 1, 60, 200))
+            match self.chance.randrange(6):
+                case 0:
+                    text += user(f"u{name}", f"Question {name}?", session=session, at=self.second)
+                case 1:
+                    text += reply(f"a{name}", f"More {name}. {long}", session=session, at=self.second)
+                case 2:
+                    text += '{"type": "user", broken\n'
+                case _:
+                    text += turn(self.second // 10, f"Question {name}?", f"Answer {name}. {long}", session=session)
+        return text
+
+    # -- what can happen
+
+    def append(self) -> None:
+        path = self.path() if self.files and self.chance.random() < 0.8 else self.new()
+        assert path is not None
+        with path.open("a") as file:
+            file.write(self.lines(self.files[str(path)], self.chance.randint(1, 4)))
+
+    def write_half_a_line(self) -> None:
+        if path := self.path():
+            line = self.lines(self.files[str(path)], 1)
+            cut = self.chance.randrange(1, len(line))
+            with path.open("a") as file:
+                file.write(line[:cut])
+            self.mine()
+            with path.open("a") as file:
+                file.write(line[cut:])
+
+    def resume_in_a_copy(self) -> None:
+        if path := self.path():
+            session = self.files[str(path)]
+            shutil.copyfile(path, copy := self.new())
+            self.files[str(copy)] = session
+
+    def fork(self) -> None:
+        if path := self.path():
+            copy = self.new()
+            copy.write_text(path.read_text().replace(f'"{self.files[str(path)]}"', f'"{self.files[str(copy)]}"'))
+
+    def rewrite(self) -> None:
+        if path := self.path():
+            lines = path.read_text().splitlines(keepends=True)
+            keep = lines[: self.chance.randrange(len(lines) + 1)]
+            if keep and self.chance.random() < 0.5:
+                index = self.chance.randrange(len(keep))
+                keep[index] = keep[index].replace("Answer", "Another answer").replace("Question", "Other question")
+            path.write_text("".join(keep))
+
+    def replace(self) -> None:
+        if path := self.path():
+            other = path.with_suffix(".tmp")
+            other.write_text(path.read_text() + self.lines(self.files[str(path)], 2))
+            other.replace(path)
+
+    def rename(self) -> None:
+        if path := self.path():
+            session = self.files.pop(str(path))
+            path.rename(moved := self.new())
+            self.files[str(moved)] = session
+
+    def compress(self) -> None:
+        if path := self.path():
+            del self.files[str(path)]
+            path.with_suffix(".jsonl.zst").write_bytes(zstandard.compress(path.read_bytes()))
+            path.unlink()
+
+    def restart(self) -> None:
+        self.palace.close()
+        self.palace = self.open_palace()
+
+    def mine(self) -> None:
+        self.palace.mine([str(self.directory)], wait=self.chance.random() < 0.7)
+
+
+STEPS = [name for name in vars(World) if name not in {"path", "new", "lines"} and not name.startswith("_")]
+
+
+def remembered(path: Path) -> tuple[set[str], set[str]]:
+    """Return the keys and the sessions of which a deleted file told: what it told is kept, and may be more."""
+    connection = sqlite.open_reader(path)
+    try:
+        rows = connection.execute(
+            "SELECT e.key, s.native_id FROM provenance p JOIN sources o ON o.id=p.source_id"
+            " JOIN exchanges e ON e.id=p.exchange_id JOIN sessions s ON s.id=e.session_id"
+            " WHERE o.state='gone' AND p.is_superseded=0"
+        ).fetchall()
+    finally:
+        connection.close()
+    return {family_of(key) for key, _ in rows}, {session for _, session in rows}
+
+
+def standing(path: Path, families: set[str], sessions: set[str]) -> dict[str, Any]:
+    """Return what recall can find, with where it stands in files that are there.
+
+    Left out are keys of ``families``, and how exchanges of ``sessions`` are cut.
+    """
+    connection = sqlite.open_reader(path)
+    try:
+        rows = connection.execute(
+            "SELECT e.id, e.key, s.native_id, e.user_text, e.reply_text, e.started_at, e.status, e.user_kind,"
+            " e.reply_final_start FROM exchanges e JOIN sessions s ON s.id=e.session_id WHERE e.is_superseded=0"
+            " AND EXISTS (SELECT 1 FROM provenance p JOIN sources o ON o.id=p.source_id"
+            " WHERE p.exchange_id=e.id AND o.state='ok' AND p.is_superseded=0)"
+        ).fetchall()
+        found = {}
+        for exchange_id, key, *rest in rows:
+            if family_of(key) in families:
+                continue
+            places = connection.execute(
+                "SELECT o.path, p.line_start, p.line_end, p.byte_start, p.byte_end FROM provenance p"
+                " JOIN sources o ON o.id=p.source_id WHERE p.exchange_id=? AND p.is_superseded=0 AND o.state='ok'"
+                " ORDER BY o.path",
+                (exchange_id,),
+            ).fetchall()
+            drawers = connection.execute(
+                "SELECT user_start, user_end, reply_start, reply_end, text_hash, length FROM drawers"
+                " WHERE exchange_id=? ORDER BY ordinal",
+                (exchange_id,),
+            ).fetchall()
+            found[key] = (rest, places, [] if rest[0] in sessions else drawers)
+    finally:
+        connection.close()
+    return found
+
+
+@settings(
+    max_examples=EXAMPLES,
+    deadline=None,
+    derandomize="PALACE_HISTORIES" not in os.environ,
+    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
+)
+@given(steps=st.lists(st.sampled_from(STEPS), min_size=3, max_size=14), seed=st.integers(0, 10**6))
+@pytest.mark.timeout(600)
+def test_the_history_of_the_files_does_not_matter(
+    make_palace: Any, tmp_path_factory: pytest.TempPathFactory, steps: list[str], seed: int
+) -> None:
+    root = tmp_path_factory.mktemp("history")
+    directory = root / "transcripts"
+    directory.mkdir()
+    world = World(directory, lambda: make_palace(root / "lived"), seed)
+    world.append()
+    for step in steps:
+        getattr(world, step)()
+    world.palace.mine([str(directory)], wait=True)
+    world.palace.mine([str(directory)], wait=True)  # what the first pass found must be read anew
+    world.palace.close()
+    fresh = make_palace(root / "fresh")
+    files = sorted(str(path) for path in directory.iterdir())
+    world.chance.shuffle(files)
+    for file in files:
+        if os.path.getsize(file):
+            fresh.mine([file], wait=True)
+    fresh.mine([str(directory)], wait=True)
+    fresh.close()
+    kept = remembered(root / "lived" / "palace.db")
+    assert standing(root / "lived" / "palace.db", *kept) == standing(root / "fresh" / "palace.db", *kept)

@@ -12,6 +12,7 @@ import pytest
 from palace_daemon import config
 from palace_daemon.bench.fingerprint import fingerprint
 from palace_daemon.cli import main
+from palace_daemon.core.transcripts import registry
 from palace_daemon.rpc import wire
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -54,6 +55,15 @@ def test_every_command_is_in_the_table() -> None:
 
 def test_every_request_is_named() -> None:
     assert set(re.findall(r"`(palace/[a-zA-Z]+)`", README)) == set(wire.METHODS) | set(wire.NOTIFICATIONS)
+
+
+def test_every_format_and_agent_has_a_row() -> None:
+    table = (ROOT / "docs" / "formats.md").read_text(encoding="utf-8")
+    for known in registry.FORMATS:
+        row = next((line for line in table.splitlines() if f"`{known.name}`" in line), "")
+        assert row, known.name
+        assert f"`{known.agent}`" in row or known.name == "specstory-markdown", known.name
+        assert ("²" in row.split("|")[1]) == known.is_secondary, known.name
 
 
 def test_every_link_leads_somewhere() -> None:

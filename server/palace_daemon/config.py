@@ -34,8 +34,14 @@ class WatchConfig(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True)
     """Agents whose default directories are left alone."""
     paths: tuple[str, ...] = ()
     """Further transcript directories or files."""
+    ignore_paths: tuple[str, ...] = ()
+    """Globs of transcripts that are left alone; what is stored of them is taken out."""
+    ignore_projects: tuple[str, ...] = ()
+    """The same for projects, by their paths or last names."""
     rescan_s: Seconds = 300.0
     """Seconds between full rescans, which make up for lost notifications."""
+    polling: bool = False
+    """Whether to look for changes instead of waiting for the system to tell; it is done anyway where that fails."""
     debounce_ms: Annotated[int, Meta(ge=0, le=60_000)] = 150
     """Milliseconds of quiet after a notification before a file is read; a steady writer is read all the same."""
     idle_tail_s: Seconds = 120.0

@@ -175,7 +175,8 @@ def test_sources_and_status(cli: Cli, running: Any) -> None:
     status = cli("status")
     assert status.code == 0
     assert "1 of 3" in status.out
-    assert "/t (codex, does not exist yet)" in status.out
+    assert "1 directory of an agent that is not here yet" in status.out
+    assert re.search(r"^redacted +1 jwt$", status.out, re.MULTILINE)
     assert cli("status", "--json").json["protocolVersion"] == 1
 
 

@@ -32,6 +32,8 @@ class FakePalace:
         self.gate = threading.Event()
         self.queries: list[model.RecallQuery] = []
         self.mined: list[tuple[tuple[str, ...], bool, int | None]] = []
+        self.noted: list[model.NoteView] = []
+        self.note_filters: list[dict[str, Any]] = []
         self.waiting = 0
         self.cancelled = 0
         self.is_closed = False
@@ -106,9 +108,10 @@ class FakePalace:
         return model.Status(
             version="0", pid=1, data_dir="/d", uptime_s=1.0, started_at=1_772_615_551_000, sessions=1, exchanges=1,
             exchanges_superseded=0, drawers=3, vectors=1, vectors_pending=2, sources={"ok": 1}, sources_pending=1,
-            lines_skipped={}, failures={}, watched=(model.WatchedDir(path="/t", agent="codex", origin="default",
-            exists=False),), notifier="scripted", model="m", model_state="ready", database_bytes=1, rss_bytes=1,
-            last_error="", last_mined_at=None,
+            lines_skipped={}, redactions={"jwt": 1}, failures={},
+            watched=(model.WatchedDir(path="/t", agent="codex", origin="default", exists=False),),
+            notifier="scripted", model="m", model_state="ready", database_bytes=1, rss_bytes=1, last_error="",
+            last_mined_at=None,
         )  # fmt: skip
 
     def mine(
@@ -133,6 +136,52 @@ class FakePalace:
         for listener in list(self.listeners):
             listener(report)
         return report
+
+    def remember(
+        self, text: str, *, project: str = "", tags: Sequence[str] = (), author: str = "", now: int
+    ) -> tuple[model.NoteView, bool]:
+        note = model.NoteView(note_id="n1", text=text, project=project, tags=tuple(tags), author=author, created_at=now)
+        self.noted.append(note)
+        return note, len(self.noted) == 1
+
+    def notes(self, **filters: Any) -> tuple[model.NoteView, ...]:
+        self.note_filters.append(filters)
+        return tuple(self.noted)[filters["offset"] :]
+
+    def edit_note(self, note_id: str, text: str, *, now: int) -> model.NoteView:
+        if note_id != "n1":
+            raise NotFoundError("no note has this id")
+        return model.NoteView(note_id=note_id, text=text, project="", tags=(), author="", created_at=0, edited_at=now)
+
+    def supersede_note(self, note_id: str, text: str, *, now: int) -> tuple[model.NoteView, bool]:
+        return model.NoteView(note_id="n2", text=text, project="", tags=(note_id,), author="", created_at=now), True
+
+    def export(
+        self, path: str, *, on_progress: ProgressListener | None = None, stop: StopSignal | None = None
+    ) -> model.ExportReport:
+        if on_progress:
+            on_progress(model.Progress(stage="export", done=1, total=2, unit="records"))
+        Path(path).write_text("exported\n")
+        records = {"source": 1, "exchange": 2, "note": 0, "session": 1, "tombstone": 0}
+        return model.ExportReport(path=path, records=records, size_bytes=9, seconds=0.5)
+
+    def import_file(
+        self, path: str, *, on_progress: ProgressListener | None = None, stop: StopSignal | None = None
+    ) -> model.ImportReport:
+        if not Path(path).exists():
+            raise SourceError(f"cannot read {path}: No such file or directory")
+        bad = Path(path).read_text().count("bad")
+        return model.ImportReport(
+            records={"source": 1, "exchange": 2, "note": 0, "session": 1, "tombstone": 0},
+            changes={
+                "exchanges_added": 2, "exchanges_replaced": 0, "notes_added": 0, "notes_changed": 0, "forgotten": 1,
+                "ignored": 0,
+            },
+            malformed=bad,
+            problems=tuple(model.Problem(line=n + 2, byte_start=0, reason="not_json") for n in range(bad)),
+            is_complete="cut off" not in Path(path).read_text(),
+            seconds=0.5,
+        )  # fmt: skip
 
     def models(self) -> tuple[model.ModelView, ...]:
         return (

@@ -18,8 +18,8 @@ HIT_KEYS = {
 }  # fmt: skip
 MINE_KEYS = {
     "files", "filesFailed", "sessions", "exchangesAdded", "exchangesReplaced", "exchangesSuperseded", "drawersAdded",
-    "drawersRemoved", "vectorsAdded", "linesRead", "linesSkipped", "failures", "seconds", "secondsToVectors",
-    "vectorsReason", "filesSkipped",
+    "drawersRemoved", "vectorsAdded", "linesRead", "linesSkipped", "exchangesLeftOut", "failures", "seconds",
+    "secondsToVectors", "vectorsReason", "filesSkipped",
 }  # fmt: skip
 INITIALIZE: dict[str, Any] = {"processId": None, "rootUri": None, "capabilities": {}}
 

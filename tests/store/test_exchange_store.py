@@ -298,7 +298,7 @@ def test_no_statement_of_a_save_reads_a_whole_table(store: Any, save: Any) -> No
         found = plans(connection, statements)
     assert len(found) > 20
     assert [line for line in found if line.startswith("SCAN") and line.split()[1] in TABLES] == []
-    assert any("exchanges_turns" in line for line in found)
+    assert any("exchanges_standing" in line for line in found)
     assert any("COVERING INDEX exchanges_cut (session_id=? AND cut<?)" in line for line in found)
 
 

@@ -11,7 +11,7 @@ from palace_daemon.cli import show
 if TYPE_CHECKING:
     from tqdm import tqdm
 
-_LABELS = {"scan": "looking", "mine": "mining", "embed": "embedding", "model": "model"}
+_LABELS = {"scan": "looking", "mine": "mining", "embed": "embedding", "export": "exporting", "import": "importing"}
 
 
 class Bar:

@@ -119,11 +119,18 @@ def _print_status(result: Mapping[str, Any]) -> None:
         ("last mined", show.local_time(result["lastMinedAt"]) if result["lastMinedAt"] else "never"),
         ("notices by", result["notifier"]),
     ]
-    pairs += [("watches", show.Whole(_watched(directory))) for directory in result["watched"]]
+    there = [item for item in result["watched"] if item["exists"] or item["origin"] != "default"]
+    pairs += [("watches", show.Whole(_watched(directory))) for directory in there]
+    if absent := len(result["watched"]) - len(there):
+        whose = "directory of an agent that is" if absent == 1 else "directories of agents that are"
+        pairs.append(("waits for", f"{absent} {whose} not here yet (`--json` lists them)"))
     pairs += [
         ("skipped", f"{show.count(lines, 'line')}: {why.replace('_', ' ')}")
         for why, lines in sorted(result["linesSkipped"].items())
     ]
+    if result["redactions"]:
+        redacted = sorted(result["redactions"].items(), key=lambda one: (-one[1], one[0]))
+        pairs.append(("redacted", ", ".join(f"{number:,} {kind}" for kind, number in redacted)))
     pairs += show.file_pairs("failed", result["failures"])
     if result["lastError"]:
         pairs.append(("last error", result["lastError"]))
@@ -131,8 +138,10 @@ def _print_status(result: Mapping[str, Any]) -> None:
 
 
 def _watched(directory: Mapping[str, Any]) -> str:
-    missing = "" if directory["exists"] else ", does not exist yet"
-    return f"{show.tilde(directory['path'])} ({directory['agent'] or directory['origin']}{missing})"
+    note = "" if directory["exists"] else ", does not exist yet"
+    if directory["foundAt"]:
+        note = f", new since {show.local_time(directory['foundAt'])}"
+    return f"{show.tilde(directory['path'])} ({directory['agent'] or directory['origin']}{note})"
 
 
 def _duration(seconds: float) -> str:

@@ -100,6 +100,8 @@ def _print_source(source: Mapping[str, Any]) -> None:
     read = f"{show.size(source['readBytes'])} of {show.size(source['sizeBytes'])} read"
     print(f"{state}{source['agent']}, {read}, {show.count(source['exchanges'], 'exchange')}, {skipped} skipped")
     print(" " * 8 + show.tilde(source["path"]))
+    if source["machine"]:
+        print(" " * 8 + f"imported from machine {source['machine']}")
     if source["error"]:
         print(" " * 8 + show.one_line(source["error"], show.width() - 8))
 

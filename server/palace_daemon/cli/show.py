@@ -121,7 +121,9 @@ def tilde(path: str) -> str:
 
 
 def place(path: str, line_start: int, line_end: int) -> str:
-    """Return ``path:first-last``, unbroken, so that it can be copied or clicked."""
+    """Return ``path:first-last``, unbroken, so that it can be copied or clicked; notes stand in no file."""
+    if path == "palace:notes":
+        return "a note"
     return f"{tilde(path)}:{line_start}" + (f"-{line_end}" if line_end > line_start else "")
 
 
@@ -260,6 +262,8 @@ def print_mine_report(report: Mapping[str, Any]) -> None:
         pairs.append(("meaning", clean(report["vectorsReason"])))
     skipped = sorted(report["linesSkipped"].items())
     pairs += [("skipped", f"{count(lines, 'line')}: {reason.replace('_', ' ')}") for reason, lines in skipped]
+    left_out = sorted(report["exchangesLeftOut"].items())
+    pairs += [("left out", f"{count(times, 'exchange')}: {reason.replace('_', ' ')}") for reason, times in left_out]
     pairs += file_pairs("left out", report["filesSkipped"])
     pairs += file_pairs("failed", report["failures"])
     print_pairs(pairs)

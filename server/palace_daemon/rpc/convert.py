@@ -13,12 +13,14 @@ import msgspec
 from msgspec import UNSET, Struct, UnsetType
 
 from palace_daemon import model
-from palace_daemon.rpc import wire
+from palace_daemon.rpc import wire, wire_notes, wire_porting
 from palace_daemon.rpc.errors import BadParamsError
 
 P = TypeVar("P", bound=wire.Params)
 R = TypeVar("R", bound=wire.Result)
 
+FORGET_HITS = 10
+"""Hits of a query to forget that names no limit: its own, since ``recall.limit`` may be set to hundreds."""
 _PLAIN_DATE = re.compile(r"\d{4}-\d{2}-\d{2}")
 _ISO_TIME = re.compile(r"\d{4}-\d{2}-\d{2}[T ]\d{2}:\d{2}(:\d{2}([.,]\d+)?)?(Z|z|[+-]\d{2}:?\d{2})?")
 _SURROGATE = re.compile("[\ud800-\udfff]")
@@ -78,6 +80,76 @@ def recall_query(
         max_chars=None if params.max_chars is UNSET else params.max_chars,
         include_superseded=params.include_superseded,
     )
+
+
+def forget_request(params: wire.ForgetParams, *, clock_ms: int, local_offset_minutes: int) -> model.ForgetRequest:
+    """Return what ``params`` asks to forget; a query is asked within the other selectors.
+
+    Raises:
+        BadParamsError: There is no selector, a limit without a query, or a time that cannot be read.
+    """
+    if not isinstance(params.limit, UnsetType) and not params.query.strip():
+        raise BadParamsError("Expected a query beside the limit - at `$.limit`", path="$.limit")
+    request = model.ForgetRequest(
+        drawers=params.drawers,
+        exchanges=params.exchanges,
+        sessions=params.sessions,
+        project=params.project,
+        source=params.source,
+        agent=params.agent,
+        since=time_from_wire(params.since, "since", local_offset_minutes),
+        until=time_from_wire(params.until, "until", local_offset_minutes, ends_day=True),
+    )
+    if params.query.strip():
+        query = model.RecallQuery(
+            text=params.query,
+            now=clock_ms,
+            utc_offset_minutes=local_offset_minutes,
+            project=request.project,
+            agent=request.agent,
+            session=request.sessions[0] if len(request.sessions) == 1 else "",
+            since=request.since,
+            until=request.until,
+            limit=FORGET_HITS if isinstance(params.limit, UnsetType) else params.limit,
+            include_superseded=True,
+        )
+        return msgspec.structs.replace(request, query=query)
+    if request == model.ForgetRequest():
+        names = "drawers, exchanges, sessions, project, source, agent, since, until, query"
+        raise BadParamsError(f"Expected at least one of {names} - at `$`", path="$")
+    return request
+
+
+def forget_to_wire(report: model.ForgetReport) -> wire.ForgetResult:
+    """Return the result of ``palace/forget``."""
+    items = tuple(_copy(item, wire.WireForgetItem, started_at=time_to_wire(item.started_at)) for item in report.items)
+    return _copy(report, wire.ForgetResult, items=items)
+
+
+def note_to_wire(view: model.NoteView) -> wire_notes.WireNote:
+    """Return a note."""
+    return _copy(
+        view,
+        wire_notes.WireNote,
+        created_at=time_to_wire(view.created_at),
+        edited_at=time_to_wire(view.edited_at),
+    )
+
+
+def remembered_to_wire(view: model.NoteView, *, is_new: bool) -> wire_notes.RememberResult:
+    """Return the result of ``palace/remember``."""
+    return wire_notes.RememberResult(note=note_to_wire(view), is_new=is_new)
+
+
+def export_to_wire(report: model.ExportReport) -> wire_porting.ExportResult:
+    """Return the result of ``palace/export``."""
+    return _copy(report, wire_porting.ExportResult)
+
+
+def import_to_wire(report: model.ImportReport) -> wire_porting.ImportResult:
+    """Return the result of ``palace/import``."""
+    problems = tuple(_copy(problem, wire_porting.WireProblem) for problem in report.problems)
+    return _copy(report, wire_porting.ImportResult, problems=problems)
 
 
 def time_from_wire(
@@ -219,7 +291,7 @@ def status_to_wire(status: model.Status) -> wire.StatusResult:
         protocol_version=wire.PROTOCOL_VERSION,
         started_at=time_to_wire(status.started_at),
         last_mined_at=time_to_wire(status.last_mined_at),
-        watched=tuple(_copy(directory, wire.WireWatched) for directory in status.watched),
+        watched=tuple(_copy(item, wire.WireWatched, found_at=time_to_wire(item.found_at)) for item in status.watched),
     )
 
 

@@ -15,7 +15,7 @@ from typing import Any
 from msgspec import UnsetType
 
 from palace_daemon.core.ports import StopSignal
-from palace_daemon.rpc import convert, wire
+from palace_daemon.rpc import convert, wire, wire_notes, wire_porting
 from palace_daemon.rpc.errors import BadParamsError
 from palace_daemon.service.api import Palace, ProgressListener
 
@@ -108,9 +108,7 @@ def _status(call: Call, _params: wire.NoParams) -> wire.Result:
 
 def _mine(call: Call, params: wire.MineParams) -> wire.Result:
     for number, path in enumerate(params.paths):
-        if "\0" in path or not Path(path).is_absolute():
-            at = f"$.paths[{number}]"
-            raise BadParamsError(f"Expected an absolute path - at `{at}`", path=at)
+        _absolute(path, f"$.paths[{number}]")
     report = call.palace.mine(
         params.paths,
         wait=params.wait,
@@ -119,6 +117,59 @@ def _mine(call: Call, params: wire.MineParams) -> wire.Result:
         stop=call.stop,
     )
     return convert.mine_to_wire(report)
+
+
+def _forget(call: Call, params: wire.ForgetParams) -> wire.Result:
+    now = call.clock.now_ms()
+    request = convert.forget_request(params, clock_ms=now, local_offset_minutes=call.clock.offset_minutes(now))
+    return convert.forget_to_wire(call.palace.forget(request, dry_run=params.dry_run, stop=call.stop))
+
+
+def _remember(call: Call, params: wire_notes.RememberParams) -> wire.Result:
+    view, is_new = call.palace.remember(
+        params.text, project=params.project, tags=params.tags, author=params.author, now=_now(call, params.now)
+    )
+    return convert.remembered_to_wire(view, is_new=is_new)
+
+
+def _notes(call: Call, params: wire_notes.NotesParams) -> wire.Result:
+    if params.action == "list":
+        views = call.palace.notes(
+            project=params.project,
+            tags=params.tags,
+            include_superseded=params.all,
+            limit=params.limit,
+            offset=params.offset,
+        )
+        return wire_notes.NotesResult(notes=tuple(convert.note_to_wire(view) for view in views))
+    for name, value in (("id", params.id), ("text", params.text)):
+        if not value.strip():
+            raise BadParamsError(f"Expected a value, to {params.action} a note - at `$.{name}`", path=f"$.{name}")
+    now = _now(call, params.now)
+    if params.action == "edit":
+        return convert.remembered_to_wire(call.palace.edit_note(params.id, params.text, now=now), is_new=False)
+    view, is_new = call.palace.supersede_note(params.id, params.text, now=now)
+    return convert.remembered_to_wire(view, is_new=is_new)
+
+
+def _now(call: Call, told: wire.WireTime | UnsetType) -> int:
+    return call.clock.now_ms() if isinstance(told, UnsetType) else convert.now_from_wire(told)[0]
+
+
+def _export(call: Call, params: wire_porting.PortParams) -> wire.Result:
+    path = _absolute(params.path, "$.path")
+    return convert.export_to_wire(call.palace.export(path, on_progress=call.on_progress, stop=call.stop))
+
+
+def _import(call: Call, params: wire_porting.PortParams) -> wire.Result:
+    path = _absolute(params.path, "$.path")
+    return convert.import_to_wire(call.palace.import_file(path, on_progress=call.on_progress, stop=call.stop))
+
+
+def _absolute(path: str, at: str) -> str:
+    if "\0" in path or not Path(path).is_absolute():
+        raise BadParamsError(f"Expected an absolute path - at `{at}`", path=at)
+    return path
 
 
 def _models(call: Call, _params: wire.NoParams) -> wire.Result:
@@ -132,5 +183,10 @@ _ANSWERS: dict[str, Callable[[Call, Any], wire.Result]] = {
     "palace/sources": _sources,
     "palace/status": _status,
     "palace/mine": _mine,
+    "palace/forget": _forget,
+    "palace/remember": _remember,
+    "palace/notes": _notes,
+    "palace/export": _export,
+    "palace/import": _import,
     "palace/models": _models,
 }

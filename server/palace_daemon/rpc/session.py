@@ -16,7 +16,7 @@ from concurrent.futures import Executor
 from dataclasses import dataclass, field
 from typing import Any
 
-from msgspec import UnsetType
+from msgspec import UNSET, UnsetType
 
 from palace_daemon.errors import ClosedError
 from palace_daemon.model import Progress
@@ -268,13 +268,14 @@ class Session:
         return await asyncio.wrap_future(work)
 
     def _relay_for(self, params: wire.Params) -> _ProgressRelay | None:
-        if not isinstance(params, wire.MineParams) or isinstance(params.work_done_token, UnsetType):
+        token = getattr(params, "work_done_token", UNSET)
+        if isinstance(token, UnsetType):
             return None
-        if params.work_done_token in self._protocol.progress.tokens:
+        if token in self._protocol.progress.tokens:
             path = "$.workDoneToken"
             raise errors.BadParamsError(f"the token is in use - at `{path}`", path=path)
-        relay = _ProgressRelay(self, self._protocol.progress.tokens, params.work_done_token)
-        relay.begin(asyncio.current_task())
+        relay = _ProgressRelay(self, self._protocol.progress.tokens, token)
+        relay.begin(asyncio.current_task(), "Mining" if isinstance(params, wire.MineParams) else "Copying the memory")
         return relay
 
 
@@ -289,10 +290,10 @@ class _ProgressRelay:
         self._next_at = 0.0
         self._is_over = False
 
-    def begin(self, task: asyncio.Task[Any] | None) -> None:
+    def begin(self, task: asyncio.Task[Any] | None, title: str) -> None:
         """Announce the work; ``window/workDoneProgress/cancel`` then cancels ``task``."""
         self._tokens[self._token] = task
-        self._send(wire.ProgressValue(kind="begin", title="Mining", cancellable=True))
+        self._send(wire.ProgressValue(kind="begin", title=title, cancellable=True))
 
     def report(self, progress: Progress) -> None:
         """Pass one step on; called from the worker thread."""

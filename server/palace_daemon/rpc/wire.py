@@ -12,23 +12,13 @@ from typing import Annotated, Any, Literal
 import msgspec
 from msgspec import UNSET, Meta, Struct, UnsetType
 
+from palace_daemon.rpc import wire_notes, wire_porting
+from palace_daemon.rpc.wire_base import LIMIT_MAX, Count, Limit, Params, Result, WireTime
+
+__all__ = ["LIMIT_MAX", "Count", "Limit", "Params", "Result", "WireTime"]
+
 PROTOCOL_VERSION = 1
 """Raised when a key or method changes its meaning or goes away."""
-
-LIMIT_MAX = 1_000
-"""Most hits or rows that one request may ask for: an answer of 1,000 drawers of 2,000 characters is about 2 MB."""
-
-WireTime = str | int
-Limit = Annotated[int, Meta(ge=1, le=LIMIT_MAX)]
-Count = Annotated[int, Meta(ge=0, le=2**53)]
-
-
-class Params(Struct, frozen=True, kw_only=True, rename="camel", forbid_unknown_fields=True):
-    """Base of parameters: unknown keys are refused."""
-
-
-class Result(Struct, frozen=True, kw_only=True, rename="camel"):
-    """Base of results."""
 
 
 # -------------------------------------------------------------------------------------------------------- parameters
@@ -90,6 +80,27 @@ class MineParams(Params, frozen=True):
     newest: Annotated[int, Meta(ge=1, le=2**53)] | UnsetType = UNSET
     work_done_token: str | int | UnsetType = UNSET
     """Where given, ``$/progress`` notifications with this token come until the answer."""
+
+
+class ForgetParams(Params, frozen=True):
+    """What to forget: the exchanges that every selector given here names. One at least must be given."""
+
+    drawers: tuple[Annotated[str, Meta(min_length=1)], ...] = ()
+    exchanges: tuple[Annotated[str, Meta(min_length=1)], ...] = ()
+    sessions: tuple[Annotated[str, Meta(min_length=1)], ...] = ()
+    """With their sub-agents."""
+    project: str = ""
+    """As stored, to the letter; so is ``source``, the path of a transcript file."""
+    source: str = ""
+    agent: str = ""
+    since: WireTime | UnsetType = UNSET
+    until: WireTime | UnsetType = UNSET
+    query: str = ""
+    """The exchanges of its hits."""
+    limit: Limit | UnsetType = UNSET
+    """Hits of ``query``; 10 where left out."""
+    dry_run: bool = False
+    """List, and forget nothing."""
 
 
 # ----------------------------------------------------------------------------------------------------------- results
@@ -227,6 +238,8 @@ class WireSource(Result, frozen=True):
     exchanges: int
     lines_skipped: dict[str, int]
     error: str
+    machine: str
+    """The mark of the machine that it was imported from; empty for a file of this one."""
 
 
 class SourcesResult(Result, frozen=True):
@@ -244,6 +257,8 @@ class WireWatched(Result, frozen=True):
     exists: bool
     files: int
     size_bytes: int
+    found_at: str | None
+    """When it appeared, if it did so while the daemon ran."""
 
 
 class StatusResult(Result, frozen=True):
@@ -264,6 +279,7 @@ class StatusResult(Result, frozen=True):
     sources: dict[str, int]
     sources_pending: int
     lines_skipped: dict[str, int]
+    redactions: dict[str, int]
     failures: dict[str, str]
     watched: tuple[WireWatched, ...]
     notifier: str
@@ -289,11 +305,35 @@ class MineResult(Result, frozen=True):
     vectors_added: int
     lines_read: int
     lines_skipped: dict[str, int]
+    exchanges_left_out: dict[str, int]
     failures: dict[str, str]
     files_skipped: dict[str, str]
     seconds: float
     seconds_to_vectors: float
     vectors_reason: str
+
+
+class WireForgetItem(Result, frozen=True):
+    """One exchange that goes."""
+
+    exchange_id: str
+    session_id: str
+    agent: str
+    project: str
+    started_at: str | None
+    title: str
+
+
+class ForgetResult(Result, frozen=True):
+    """What is forgotten now, or would be: the first thousand are named, oldest first."""
+
+    is_dry_run: bool
+    exchanges: int
+    drawers: int
+    items: tuple[WireForgetItem, ...]
+    sources_pending: int
+    wipe_due: str
+    """Why bytes of it still stand in the database file; empty when they are gone."""
 
 
 class WireModel(Result, frozen=True):
@@ -363,6 +403,11 @@ METHODS: dict[str, Method] = {
     "palace/sources": Method(params=SourcesParams, results=(SourcesResult,)),
     "palace/status": Method(params=NoParams, results=(StatusResult,)),
     "palace/mine": Method(params=MineParams, results=(MineResult,), is_long=True),
+    "palace/forget": Method(params=ForgetParams, results=(ForgetResult,), is_long=True),
+    "palace/remember": Method(params=wire_notes.RememberParams, results=(wire_notes.RememberResult,)),
+    "palace/notes": Method(params=wire_notes.NotesParams, results=(wire_notes.NotesResult, wire_notes.RememberResult)),
+    "palace/export": Method(params=wire_porting.PortParams, results=(wire_porting.ExportResult,), is_long=True),
+    "palace/import": Method(params=wire_porting.PortParams, results=(wire_porting.ImportResult,), is_long=True),
     "palace/models": Method(params=NoParams, results=(ModelsResult,)),
     "palace/stop": Method(params=NoParams, results=(StopResult,)),
 }

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from palace_daemon.core.ports import StopSignal
 from palace_daemon.core.transcripts import registry
 from palace_daemon.errors import NotFoundError, RequestError
-from palace_daemon.model import ExchangeView, ModelView, RecallAnswer, RecallQuery, SessionView, SourceView
+from palace_daemon.model import ExchangeView, ModelView, NoteView, RecallAnswer, RecallQuery, SessionView, SourceView
+from palace_daemon.service import notes
 from palace_daemon.service.embedding import ModelHost
 from palace_daemon.service.recall import Recall, as_stored
 from palace_daemon.store import views
+from palace_daemon.store.notes import AGENT
 from palace_daemon.store.store import ReadOnlyStore, Store
 
 
@@ -28,7 +30,7 @@ class Answers:
         self._reading = store
         self._models = models
         self._list_models = list_models
-        self._recall = Recall(store, models.state, sources_pending, registry.agents())
+        self._recall = Recall(store, models.state, sources_pending, (*registry.agents(), AGENT))
 
     def recall(self, query: RecallQuery, stop: StopSignal | None = None) -> RecallAnswer:
         """Answer a question."""
@@ -76,6 +78,25 @@ class Answers:
         """Return transcript files."""
         with self._reading.read() as connection:
             return views.sources(connection, agent=as_stored(agent), state=as_stored(state))
+
+    def notes(
+        self,
+        *,
+        project: str = "",
+        tags: Sequence[str] = (),
+        include_superseded: bool = False,
+        limit: int = 50,
+        offset: int = 0,
+    ) -> tuple[NoteView, ...]:
+        """Return notes, newest first."""
+        return notes.listed(
+            self._reading,
+            project=project,
+            tags=tags,
+            include_superseded=include_superseded,
+            limit=limit,
+            offset=offset,
+        )
 
     def models(self) -> tuple[ModelView, ...]:
         """Return the known models."""

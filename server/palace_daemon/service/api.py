@@ -12,8 +12,13 @@ from typing import Protocol
 from palace_daemon.core.ports import StopSignal
 from palace_daemon.model import (
     ExchangeView,
+    ExportReport,
+    ForgetReport,
+    ForgetRequest,
+    ImportReport,
     MineReport,
     ModelView,
+    NoteView,
     Progress,
     RecallAnswer,
     RecallQuery,
@@ -91,6 +96,80 @@ class Palace(Protocol):
 
         Raises:
             SourceError: A path does not exist or cannot be read.
+        """
+        ...
+
+    def remember(
+        self, text: str, *, project: str = "", tags: Sequence[str] = (), author: str = "", now: int
+    ) -> tuple[NoteView, bool]:
+        """Store a note, and return it and whether it is new: the same text in the same project is one note.
+
+        ``project`` is a directory, or the last name of a known project. Secrets are redacted. ``now`` dates the note.
+
+        Raises:
+            RequestError: There is no text, or several projects have the name.
+        """
+        ...
+
+    def notes(
+        self,
+        *,
+        project: str = "",
+        tags: Sequence[str] = (),
+        include_superseded: bool = False,
+        limit: int = 50,
+        offset: int = 0,
+    ) -> tuple[NoteView, ...]:
+        """Return notes with every one of ``tags``, newest first."""
+        ...
+
+    def edit_note(self, note_id: str, text: str, *, now: int) -> NoteView:
+        """Replace the text of a note, which keeps its id.
+
+        Raises:
+            NotFoundError: No such note.
+            RequestError: There is no text, another note has it, or ``note_id`` names no note.
+        """
+        ...
+
+    def supersede_note(self, note_id: str, text: str, *, now: int) -> tuple[NoteView, bool]:
+        """Store a note in the place of another, which leaves recall; return the new one and whether it was unknown.
+
+        Raises:
+            NotFoundError: No such note.
+            RequestError: There is no text, it is that of the note, or the note was superseded before.
+        """
+        ...
+
+    def export(
+        self, path: str, *, on_progress: ProgressListener | None = None, stop: StopSignal | None = None
+    ) -> ExportReport:
+        """Write everything to one file, atomically; see ``docs/export-format.md``.
+
+        Raises:
+            RequestError: The file cannot be written.
+        """
+        ...
+
+    def import_file(
+        self, path: str, *, on_progress: ProgressListener | None = None, stop: StopSignal | None = None
+    ) -> ImportReport:
+        """Merge what an export holds; can be repeated, also after it was interrupted.
+
+        Raises:
+            RequestError: The file cannot be read, is no export, or is of a newer version.
+        """
+        ...
+
+    def forget(self, request: ForgetRequest, *, dry_run: bool = False, stop: StopSignal | None = None) -> ForgetReport:
+        """Forget what ``request`` names, for good, or list it with ``dry_run``; the transcript files are left as is.
+
+        It stays forgotten when its files are read anew, copied, forked or grow; what is said later is kept. Returns
+        when the bytes are gone from the disk, or says why they are not yet: then it is tried again.
+
+        Raises:
+            NotFoundError: There is no such exchange, session, project or file.
+            RequestError: There is no such agent, or an id is short of one.
         """
         ...
 

@@ -12,6 +12,7 @@ from palace_daemon.core.ports import Embedder, Notifier, StopSignal, TokenCounte
 from palace_daemon.errors import ModelError
 from palace_daemon.model import ModelView, Progress
 from palace_daemon.service.embedding import Loader, ModelHost
+from palace_daemon.service.forgetting import rules_of
 from palace_daemon.service.offline import OfflinePalace
 from palace_daemon.service.palace import LivePalace, Parts
 from palace_daemon.service.projects import ProjectResolver
@@ -49,6 +50,7 @@ def build(
         max_chars={"exchange": config.chunk.max_chars, "paragraph": config.chunk.paragraph_chars},
         min_user_turns=config.chunk.min_user_turns,
         project_of=ProjectResolver().project_of,
+        ignores_project=rules_of(config.watch).ignores_project,
     )
     return LivePalace(
         Parts(
@@ -124,7 +126,11 @@ def token_counter() -> TokenCounter:
 
 
 def platform_notifier(config: Config) -> Notifier:
-    """Return the platform's file notifications, with polling where they cannot be had."""
+    """Return the platform's file notifications, with polling where they cannot be had or are not wanted."""
+    if config.watch.polling:
+        from palace_daemon.watch.polling import PollingNotifier  # noqa: PLC0415 - not needed offline
+
+        return PollingNotifier()
     from palace_daemon.watch.observer import WatchdogNotifier  # noqa: PLC0415 - not needed offline
 
     return WatchdogNotifier(debounce_ms=config.watch.debounce_ms)

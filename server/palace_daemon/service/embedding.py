@@ -146,6 +146,7 @@ class EmbeddingLoop:
         self._wake = threading.Event()
         self._stop = threading.Event()
         self._embedded = 0
+        self._storing = threading.Lock()
         self._fault = ""
         self._left_over = ""
         self._refused: set[bytes] = set()
@@ -162,8 +163,9 @@ class EmbeddingLoop:
 
     @property
     def embedded(self) -> int:
-        """How many vectors this loop has stored."""
-        return self._embedded
+        """How many vectors this loop has stored; waits for a write that is under way, so that none is missed."""
+        with self._storing:
+            return self._embedded
 
     @property
     def error(self) -> str:
@@ -216,8 +218,9 @@ class EmbeddingLoop:
             return 0
         hashes, matrix = self._embed(embedder, queued)
         if hashes:
-            stored = self._store.save_vectors(embedder.model_id, hashes, matrix)
-            self._embedded += stored
+            with self._storing:
+                stored = self._store.save_vectors(embedder.model_id, hashes, matrix)
+                self._embedded += stored
             self._on_embedded(stored)
         return len(queued)
 

@@ -17,8 +17,13 @@ from palace_daemon.config import Config
 from palace_daemon.core.ports import Notifier, StopSignal
 from palace_daemon.errors import CancelledError, ClosedError, PalaceError, StoreBusyError, StoreError, StoreFullError
 from palace_daemon.model import (
+    ExportReport,
+    ForgetReport,
+    ForgetRequest,
+    ImportReport,
     MineReport,
     ModelView,
+    NoteView,
     Progress,
     Status,
 )
@@ -26,10 +31,15 @@ from palace_daemon.service import processes
 from palace_daemon.service.answers import Answers
 from palace_daemon.service.api import MineListener, ProgressListener
 from palace_daemon.service.embedding import EmbeddingLoop, ModelHost
+from palace_daemon.service.forgetting import Forgetting, rules_of
 from palace_daemon.service.mining import Outcome, SourceMiner
+from palace_daemon.service.notes import NoteKeeper
+from palace_daemon.service.porting import Porter
+from palace_daemon.service.projects import ProjectResolver
 from palace_daemon.service.queue import Job, MiningQueue
 from palace_daemon.service.watching import Watching, find_sources, mtime_ns
 from palace_daemon.store import sources, vectors, views
+from palace_daemon.store.forgetting import Removal
 from palace_daemon.store.store import Store
 
 logger = logging.getLogger(__name__)
@@ -62,9 +72,15 @@ class LivePalace(Answers):
         self._config = parts.config
         self._store = parts.store
         self._clock = parts.clock
-        self._miner = SourceMiner(parts.store, parts.clock)
+        rules = rules_of(parts.config.watch)
+        self._miner = SourceMiner(parts.store, parts.clock, rules.ignores_path)
+        self._forgetting = Forgetting(parts.store, rules, self.recall, parts.clock, self._on_removed)
+        self._notes = NoteKeeper(parts.store, ProjectResolver().project_of, self._after_change)
+        self._porter = Porter(parts.store, parts.clock, self._after_change, self._on_removed)
         self._embedding = EmbeddingLoop(parts.store, parts.models, self._on_embedded)
-        self._watching = Watching(parts.config.watch, self._queue, parts.notifier, self._known_paths)
+        self._watching = Watching(
+            parts.config.watch, self._queue, parts.notifier, self._known_paths, self._miner.settled
+        )
         self._listeners: list[MineListener] = []
         self._lock = threading.Lock()
         self._stop = threading.Event()
@@ -93,6 +109,7 @@ class LivePalace(Answers):
         if self._thread.is_alive():
             self._thread.join(5.0)
         self._embedding.close()
+        self._forgetting.close()
         self._models.close()
         self._store.close()
 
@@ -108,6 +125,7 @@ class LivePalace(Answers):
             self._models.start()
             self._thread.start()
             self._embedding.start()
+            self._forgetting.start()
 
     # -- answers
 
@@ -131,6 +149,7 @@ class LivePalace(Answers):
             sources=totals.sources,
             sources_pending=self._queue.pending(),
             lines_skipped=totals.lines_skipped,
+            redactions=totals.redactions,
             failures={**totals.failures, **self._watching.problems},
             watched=self._watching.dirs(),
             notifier=self._watching.notifier_name,
@@ -138,7 +157,7 @@ class LivePalace(Answers):
             model_state=self._models.describe(),
             database_bytes=processes.size_with_wal(path),
             rss_bytes=processes.rss_bytes(),
-            last_error=self._last_error or self._embedding.error,
+            last_error=self._last_error or self._forgetting.error or self._embedding.error,
             last_mined_at=totals.last_mined_at,
         )
 
@@ -154,6 +173,38 @@ class LivePalace(Answers):
 
         return end
 
+    # -- notes and exports
+
+    def remember(
+        self, text: str, *, project: str = "", tags: Sequence[str] = (), author: str = "", now: int
+    ) -> tuple[NoteView, bool]:
+        """Store a note."""
+        return self._notes.remember(text, project=project, tags=tags, author=author, now=now)
+
+    def edit_note(self, note_id: str, text: str, *, now: int) -> NoteView:
+        """Replace the text of a note."""
+        return self._notes.edit(note_id, text, now=now)
+
+    def supersede_note(self, note_id: str, text: str, *, now: int) -> tuple[NoteView, bool]:
+        """Store a note in the place of another."""
+        return self._notes.supersede(note_id, text, now=now)
+
+    def export(
+        self, path: str, *, on_progress: ProgressListener | None = None, stop: StopSignal | None = None
+    ) -> ExportReport:
+        """Write everything to one file."""
+        return self._porter.export(path, on_progress, stop)
+
+    def import_file(
+        self, path: str, *, on_progress: ProgressListener | None = None, stop: StopSignal | None = None
+    ) -> ImportReport:
+        """Merge what an export holds."""
+        return self._porter.import_file(path, on_progress, stop)
+
+    def _after_change(self, report: MineReport) -> None:
+        self._embedding.wake()
+        self._notify(report)
+
     # -- mining on request
 
     def mine(
@@ -168,14 +219,18 @@ class LivePalace(Answers):
         """Mine ``paths``, or everything that is watched."""
         began = time.monotonic()
         embedded_before = self._embedding.embedded
-        roots = list(paths) or [item.path for item in self._watching.dirs() if item.exists]
+        watched = {item.path: item.origin == "default" for item in self._watching.dirs() if item.exists}
+        roots = list(paths) or list(watched)
         problems: dict[str, str] = {}
 
         def note(path: str, error: OSError) -> None:
             problems[path] = error.strerror or type(error).__name__
 
-        found = _newest_first(pair for root in roots for pair in find_sources(root, note))
+        found = _newest_first(
+            pair for root in roots for pair in find_sources(root, note, is_default=watched.get(root, False))
+        )
         self._work()
+        found += [(path, 0) for path in self._watching.vanished([os.path.realpath(root) for root in roots])]
         job = Job(
             (path for path, _ in found[:newest]), take_tail=wait, named=(os.path.realpath(path) for path in paths)
         )
@@ -293,7 +348,10 @@ class LivePalace(Answers):
             self._queue.put_rest(path, mtime_ns(path))
         for other in outcome.reread:
             self._queue.put(other, mtime_ns(other))
-        self._queue.done(path, report, outcome.sessions, is_last=not outcome.has_more)
+        for item in outcome.found:
+            self._queue.put(item.path, item.mtime_ns)
+        found = [item.path for item in outcome.found]
+        self._queue.done(path, report, outcome.sessions, is_last=not outcome.has_more, found=found)
         if report.exchanges_added or report.exchanges_replaced or report.exchanges_superseded:
             self._embedding.wake()
             self._notify(report)
@@ -306,6 +364,15 @@ class LivePalace(Answers):
                 listener(report)
             except Exception:
                 logger.exception("a listener failed")
+
+    def forget(self, request: ForgetRequest, *, dry_run: bool = False, stop: StopSignal | None = None) -> ForgetReport:
+        """Forget what ``request`` names."""
+        return self._forgetting.forget(request, dry_run=dry_run, sources_pending=self._queue.pending(), stop=stop)
+
+    def _on_removed(self, removal: Removal) -> None:
+        for path in removal.sources:
+            self._queue.put(path, mtime_ns(path))
+        self._notify(MineReport(drawers_removed=removal.drawers))
 
     def _on_embedded(self, count: int) -> None:
         self._notify(MineReport(vectors_added=count))

@@ -140,6 +140,14 @@ class DrawerStore:
         for (exchange_id,) in rows:
             self.cut_anew(connection, exchange_id, self.stored(connection, exchange_id), report)
 
+    def remove(self, connection: Connection, exchange_id: int, report: SaveReport) -> None:
+        """Remove all drawers of an exchange that is about to go, with their words, and vectors that no text needs."""
+        old = self.stored(connection, exchange_id)
+        for drawer in old.values():
+            self._remove(connection, drawer, report)
+        for hash_ in sorted({drawer.text_hash for drawer in old.values()}):
+            vectors.drop_if_orphan(connection, hash_)
+
     def touch(self, connection: Connection, exchange_id: int) -> None:
         """Have mirrors load the exchange's drawers again, because its own row changed."""
         connection.execute("UPDATE drawers SET generation=? WHERE exchange_id=?", (self._generation, exchange_id))
@@ -155,9 +163,10 @@ class DrawerStore:
         connection.execute("UPDATE state SET index_version=?", (self.index_version,))
 
     def _mode(self, connection: Connection, session_id: int) -> CutMode:
-        """Say how the session is cut; superseded turns count, so that a rewind changes no drawer."""
+        """Say how the session is cut: by the turns that stand, so that it is cut as if the others had never been."""
         (turns,) = connection.execute(
-            "SELECT count(*) FROM (SELECT 1 FROM exchanges WHERE session_id=? AND user_text<>'' LIMIT ?)",
+            "SELECT count(*) FROM"
+            " (SELECT 1 FROM exchanges WHERE session_id=? AND user_text<>'' AND is_superseded=0 LIMIT ?)",
             (session_id, self._min_user_turns),
         ).fetchone()
         return "exchange" if turns >= self._min_user_turns else "paragraph"

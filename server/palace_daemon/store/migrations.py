@@ -18,17 +18,23 @@ _M001 = (
         pruned_generation INTEGER NOT NULL DEFAULT 0,
         model TEXT NOT NULL DEFAULT '',
         index_version TEXT NOT NULL DEFAULT '',
-        last_mined_at INTEGER
+        last_mined_at INTEGER,
+        machine TEXT NOT NULL DEFAULT (lower(hex(randomblob(8)))),
+        ignore_rules TEXT NOT NULL DEFAULT '',
+        scrub_due INTEGER NOT NULL DEFAULT 0
     )""",
     "INSERT INTO state(only_row) VALUES (1)",
     # `reading` counts the passes from offset 0: a provenance of an older pass is text that the file no longer holds.
     # Here and in `exchanges` what can be long stands last: a row is read from its front, page by page.
+    # `origin` is empty for what lies on this machine, the `machine` of the store it was imported from, or `palace`.
     """CREATE TABLE sources(
         id INTEGER PRIMARY KEY,
-        path TEXT NOT NULL UNIQUE,
+        path TEXT NOT NULL,
+        origin TEXT NOT NULL DEFAULT '',
         agent TEXT NOT NULL DEFAULT '',
         format TEXT NOT NULL DEFAULT '',
         format_version INTEGER NOT NULL DEFAULT 0,
+        is_secondary INTEGER NOT NULL DEFAULT 0,
         state TEXT NOT NULL,
         error TEXT NOT NULL DEFAULT '',
         device INTEGER,
@@ -39,9 +45,11 @@ _M001 = (
         lines_read INTEGER NOT NULL DEFAULT 0,
         lines_skipped TEXT NOT NULL DEFAULT '{}',
         cursor BLOB,
-        parser_state BLOB
+        parser_state BLOB,
+        UNIQUE(path, origin)
     )""",
     "CREATE INDEX sources_identity ON sources(device, inode)",
+    "CREATE INDEX sources_secondary ON sources(is_secondary) WHERE is_secondary=1",
     """CREATE TABLE sessions(
         id INTEGER PRIMARY KEY,
         agent TEXT NOT NULL,
@@ -80,6 +88,7 @@ _M001 = (
         branch TEXT NOT NULL,
         agent_version TEXT NOT NULL,
         flags TEXT NOT NULL,
+        redactions TEXT NOT NULL DEFAULT '',
         tools TEXT NOT NULL,
         attachments TEXT NOT NULL,
         user_text TEXT NOT NULL,
@@ -90,10 +99,13 @@ _M001 = (
         session_id, started_at, ordinal, key, ended_at, is_superseded, public_id
     )""",
     "CREATE INDEX exchanges_cut ON exchanges(session_id, cut)",
-    # The turns of a session, for queries that say just this of user_text.
+    # The turns of a session that stand, and all of them, for queries that say just this of user_text.
     "CREATE INDEX exchanges_turns ON exchanges(session_id, started_at, ordinal) WHERE user_text<>''",
+    "CREATE INDEX exchanges_standing ON exchanges(session_id) WHERE user_text<>'' AND is_superseded=0",
     "CREATE INDEX exchanges_superseded ON exchanges(session_id) WHERE is_superseded",
+    "CREATE INDEX exchanges_redactions ON exchanges(redactions) WHERE redactions<>''",
     "CREATE INDEX exchanges_user ON exchanges(user_hash, started_at)",
+    "CREATE INDEX exchanges_owner ON exchanges(owner_source_id)",
     # Forks give one exchange several keys, and so several public ids: one that was given out is answered for ever.
     """CREATE TABLE exchange_keys(
         key TEXT PRIMARY KEY,
@@ -112,10 +124,31 @@ _M001 = (
         byte_start INTEGER NOT NULL,
         byte_end INTEGER NOT NULL,
         chars INTEGER NOT NULL,
+        is_closed INTEGER NOT NULL,
         is_superseded INTEGER NOT NULL,
         PRIMARY KEY(exchange_id, source_id)
     ) WITHOUT ROWID""",
     "CREATE INDEX provenance_source ON provenance(source_id, reading)",
+    # What a note has beside its exchange. `superseded_by` is the public id of the note that took its place.
+    """CREATE TABLE notes(
+        exchange_id INTEGER PRIMARY KEY REFERENCES exchanges(id) ON DELETE CASCADE,
+        created_at INTEGER NOT NULL,
+        edited_at INTEGER,
+        superseded_by TEXT NOT NULL DEFAULT '',
+        author TEXT NOT NULL DEFAULT '',
+        tags TEXT NOT NULL DEFAULT '[]'
+    )""",
+    # What was forgotten, as digests: see tombstones.py. `reply_digest` covers the first `reply_chars` of a reply.
+    """CREATE TABLE tombstones(
+        digest BLOB NOT NULL,
+        reply_digest BLOB NOT NULL,
+        reply_chars INTEGER NOT NULL,
+        kind TEXT NOT NULL,
+        forgotten_at INTEGER NOT NULL,
+        PRIMARY KEY(digest, reply_digest)
+    ) WITHOUT ROWID""",
+    # Sources of which a rule of `ignore_projects` kept something out: they are read anew when the rules change.
+    "CREATE TABLE held_back(source_id INTEGER PRIMARY KEY REFERENCES sources(id) ON DELETE CASCADE)",
     # A drawer is a span of its exchange: the text stands once. `length` is the number of terms, for BM25.
     """CREATE TABLE drawers(
         id INTEGER PRIMARY KEY AUTOINCREMENT,
@@ -169,7 +202,7 @@ SCHEMA_VERSION = len(MIGRATIONS)
 _TABLES = frozenset(
     {
         "state", "sources", "sessions", "exchanges", "exchange_keys", "provenance", "drawers", "removed_drawers",
-        "postings", "vectors", "pending_texts",
+        "postings", "vectors", "pending_texts", "notes", "tombstones", "held_back",
     }
 )  # fmt: skip
 

@@ -116,6 +116,11 @@ def open_reader(path: Path) -> Connection:
     return connection
 
 
+def open_copy(path: Path) -> Connection:
+    """Open a private copy of a database that nobody else uses, to read all of it."""
+    return sqlite3.connect(_uri(path, "rw"), uri=True, isolation_level=None, check_same_thread=False)
+
+
 def batches(
     values: list[int] | list[str] | list[bytes], size: int = _MAX_BOUND_VALUES
 ) -> Iterator[list[int | str | bytes]]:

@@ -14,12 +14,12 @@ from typing import TypeVar
 
 from msgspec import Struct
 
-from palace_daemon.core.ports import Float32, TokenCounter
+from palace_daemon.core.ports import Float32, StopSignal, TokenCounter
 from palace_daemon.errors import StoreBusyError
 from palace_daemon.model import Cursor, CutMode, ParseResult
-from palace_daemon.store import migrations, sources, sqlite, vectors
+from palace_daemon.store import forgetting, migrations, scrubbing, sources, sqlite, vectors
 from palace_daemon.store.drawers import DrawerStore
-from palace_daemon.store.exchanges import ExchangeStore, SaveReport
+from palace_daemon.store.exchanges import ExchangeStore, SaveReport, Unwanted
 from palace_daemon.store.mirror import Mirror, Snapshot
 from palace_daemon.store.reader import Readers
 from palace_daemon.store.writer import Writer
@@ -39,6 +39,8 @@ class SourceBatch(Struct, frozen=True, kw_only=True):
     result: ParseResult
     is_at_end: bool
     """Whether this pass has now seen the whole file: what an older pass knew and this one did not see has vanished."""
+    state_without: Callable[[Unwanted], bytes | None] | None = None
+    """Returns ``parser_state`` without the words of what is not kept, or None where that cannot be done."""
 
 
 class _Readable:
@@ -81,6 +83,7 @@ class Store(_Readable):
         max_chars: Mapping[CutMode, int],
         min_user_turns: int,
         project_of: Callable[[str], str],
+        ignores_project: Callable[[str], bool] = lambda _project: False,
     ) -> None:
         """Open or create the database at ``path``, migrate it, and rebuild the index if it is of another version.
 
@@ -89,7 +92,8 @@ class Store(_Readable):
         """
         super().__init__(path)
         self._drawers = DrawerStore(counter, max_chars, min_user_turns)
-        self._exchanges = ExchangeStore(self._drawers, project_of)
+        self._exchanges = ExchangeStore(self._drawers, project_of, ignores_project)
+        self.ignores_project = ignores_project
         self._writer = Writer(path)
         try:
             self._writer.run(self._prepare)
@@ -124,6 +128,8 @@ class Store(_Readable):
 
         def work(connection: sqlite.Connection) -> SaveReport:
             report = SaveReport()
+            if sources.reading_of(connection, batch.source_id) != batch.reading:
+                raise StoreBusyError("something was forgotten of this source while it was read", hint="it is read anew")
             self._drawers.begin(connection)
             result = batch.result
             self._exchanges.save(connection, batch.source_id, batch.reading, result, report)
@@ -131,20 +137,35 @@ class Store(_Readable):
                 connection,
                 batch.source_id,
                 batch.cursor,
-                batch.parser_state,
+                self._state_to_keep(connection, batch, report),
                 lines_read=result.lines_read,
                 lines_skipped=result.lines_skipped,
             )
             # A compaction that drops old lines retracts nothing; any other rewrite does.
             if batch.is_at_end and not any("compact" in reason for reason in skipped):
                 self._exchanges.supersede_vanished(connection, batch.source_id, batch.reading, report)
+            self._exchanges.recut(connection, report)
             for source_id in report.sources_to_reread:
                 sources.forget_cursor(connection, source_id)
+            if batch.is_at_end:
+                sources.take_over_twins(connection, batch.source_id)
             self._drawers.finish(connection)
             connection.execute("UPDATE state SET last_mined_at=?", (mined_at,))
             return report
 
         return self._writer.run(work)
+
+    @staticmethod
+    def _state_to_keep(connection: sqlite.Connection, batch: SourceBatch, report: SaveReport) -> bytes | None:
+        """Return the parser's state without what is not kept; where it cannot be without, none is stored."""
+        if any(reason.startswith("ignored") for reason in report.left_out):
+            forgetting.hold_back(connection, batch.source_id)
+        if not report.unwanted:
+            return batch.parser_state
+        state = batch.state_without(report.unwanted) if batch.state_without else None
+        if state is None:
+            sources.drop_state(connection, batch.source_id)
+        return state
 
     def supersede_source(self, source_id: int) -> None:
         """Note that a source holds nothing any more of what it told: it was emptied, or became something else."""
@@ -154,11 +175,27 @@ class Store(_Readable):
             self._drawers.begin(connection)
             reading = sources.begin_empty_reading(connection, source_id)
             self._exchanges.supersede_vanished(connection, source_id, reading, report)
+            self._exchanges.recut(connection, report)
             for other in report.sources_to_reread:
                 sources.forget_cursor(connection, other)
             self._drawers.finish(connection)
 
         self._writer.run(work)
+
+    def edit(self, work: Callable[[sqlite.Connection, DrawerStore], T]) -> T:
+        """Run work that changes exchanges and their drawers in one transaction, with the index kept beside them."""
+
+        def run(connection: sqlite.Connection) -> T:
+            self._drawers.begin(connection)
+            result = work(connection, self._drawers)
+            self._drawers.finish(connection)
+            return result
+
+        return self._writer.run(run)
+
+    def scrub(self, stop: StopSignal | None = None) -> None:
+        """Get the bytes of what was removed out of file and log; see :func:`scrubbing.scrub`. Writers wait for it."""
+        self._writer.run_bare(lambda connection: scrubbing.scrub(connection, self.path, stop))
 
     def save_vectors(self, model_id: str, hashes: Sequence[bytes], matrix: Float32) -> int:
         """Store float32 ``[n, dim]`` for ``hashes``; returns how many were stored."""

@@ -10,6 +10,7 @@ import msgspec
 
 from palace_daemon.core import chunking
 from palace_daemon.model import ExchangeView, Provenance, SessionView, SourceView, ToolUse
+from palace_daemon.store import redactions
 from palace_daemon.store.spans import columns_of, span_of
 from palace_daemon.store.sqlite import Connection, batches
 
@@ -262,11 +263,12 @@ def sessions(
 
 
 def sources(connection: Connection, *, agent: str, state: str) -> tuple[SourceView, ...]:
-    """Return transcript files, those that failed first, then by path."""
+    """Return transcript files, those that failed first, then by path; of other machines, what was imported."""
     rows = connection.execute(
         "SELECT o.path, o.agent, o.state, o.size_bytes, o.read_bytes,"
-        " (SELECT count(*) FROM provenance p WHERE p.source_id=o.id), o.lines_skipped, o.error FROM sources o"
-        " WHERE (?='' OR o.agent=?) AND (?='' OR o.state=?) ORDER BY o.state<>'failed', o.path",
+        " (SELECT count(*) FROM provenance p WHERE p.source_id=o.id), o.lines_skipped, o.error, o.origin"
+        " FROM sources o WHERE o.origin<>'palace' AND (?='' OR o.agent=?) AND (?='' OR o.state=?)"
+        " ORDER BY o.state<>'failed', o.path, o.origin",
         (agent, agent, state, state),
     )
     return tuple(
@@ -279,8 +281,9 @@ def sources(connection: Connection, *, agent: str, state: str) -> tuple[SourceVi
             exchanges=count,
             lines_skipped=msgspec.json.decode(skipped, type=dict[str, int]),
             error=error,
+            machine=machine,
         )
-        for path, name, what, size, read, count, skipped, error in rows
+        for path, name, what, size, read, count, skipped, error, machine in rows
     )
 
 
@@ -295,6 +298,7 @@ class Totals(NamedTuple):
     vectors_pending: int
     sources: dict[str, int]
     lines_skipped: dict[str, int]
+    redactions: dict[str, int]
     failures: dict[str, str]
     last_mined_at: int | None
 
@@ -310,7 +314,7 @@ def totals(connection: Connection) -> Totals:
         " (SELECT count(*) FROM pending_texts)"
     ).fetchone()
     skipped: Counter[str] = Counter()
-    for (stored,) in connection.execute("SELECT lines_skipped FROM sources WHERE lines_skipped<>'{}'"):
+    for (stored,) in connection.execute("SELECT lines_skipped FROM sources WHERE lines_skipped<>'{}' AND origin=''"):
         skipped.update(msgspec.json.decode(stored, type=dict[str, int]))
     session_count, exchange_count, superseded, drawer_count, vector_count, pending = counts
     return Totals(
@@ -321,11 +325,17 @@ def totals(connection: Connection) -> Totals:
         vectors=vector_count,
         vectors_pending=pending,
         sources=dict(
-            connection.execute("SELECT state, count(*) FROM sources GROUP BY state ORDER BY state").fetchall()
+            connection.execute(
+                "SELECT iif(origin='', state, 'imported') AS what, count(*) FROM sources WHERE origin<>'palace'"
+                " GROUP BY what ORDER BY what"
+            ).fetchall()
         ),
         lines_skipped=dict(sorted(skipped.items())),
+        redactions=redactions.by_kind(connection),
         failures=dict(
-            connection.execute("SELECT path, error FROM sources WHERE state='failed' ORDER BY path").fetchall()
+            connection.execute(
+                "SELECT path, error FROM sources WHERE state='failed' AND origin='' ORDER BY path"
+            ).fetchall()
         ),
         last_mined_at=last_mined_at(connection),
     )

@@ -21,7 +21,8 @@ logger = logging.getLogger(__name__)
 T = TypeVar("T")
 _QUEUE_TASKS = 64
 _CLOSE_TIMEOUT_S = 10.0
-_Task = tuple[Callable[[sqlite.Connection], Any], "Future[Any]"]
+_Task = tuple[Callable[[sqlite.Connection], Any], "Future[Any]", bool]
+"""The work, who waits for it, and whether it has a transaction of its own."""
 
 
 class Writer:
@@ -47,8 +48,8 @@ class Writer:
         self._thread = threading.Thread(target=self._run, name="palace-writer", daemon=True)
         self._thread.start()
 
-    def submit(self, work: Callable[[sqlite.Connection], T]) -> Future[T]:
-        """Queue ``work`` for a transaction of its own; blocks while the queue is full.
+    def submit(self, work: Callable[[sqlite.Connection], T], *, in_transaction: bool = True) -> Future[T]:
+        """Queue ``work`` for a transaction of its own, or for none; blocks while the queue is full.
 
         Raises:
             ClosedError: After :meth:`close`.
@@ -57,12 +58,16 @@ class Writer:
         with self._close_lock:
             if self._closed.is_set():
                 raise ClosedError("the store is closed")
-            self._tasks.put((work, future))
+            self._tasks.put((work, future, in_transaction))
         return future
 
     def run(self, work: Callable[[sqlite.Connection], T]) -> T:
         """Run ``work`` in a transaction and return its result; blocks. Raises what ``work`` raises."""
         return self.submit(work).result()
+
+    def run_bare(self, work: Callable[[sqlite.Connection], T]) -> T:
+        """Run ``work`` outside any transaction and return its result; blocks. Raises what ``work`` raises."""
+        return self.submit(work, in_transaction=False).result()
 
     def close(self) -> None:
         """Finish what is queued, then close; idempotent."""
@@ -75,11 +80,11 @@ class Writer:
 
     def _run(self) -> None:
         while (task := self._tasks.get()) is not None:
-            work, future = task
+            work, future, in_transaction = task
             if not future.set_running_or_notify_cancel():
                 continue
             try:
-                result = self._transact(work)
+                result = self._transact(work) if in_transaction else self._bare(work)
             except BaseException as exc:  # noqa: BLE001 - the waiting thread gets it; this thread lives on
                 future.set_exception(exc)
             else:
@@ -98,6 +103,10 @@ class Writer:
                     self._connection.execute("ROLLBACK")
                 raise
         return result
+
+    def _bare(self, work: Callable[[sqlite.Connection], T]) -> T:
+        with sqlite.mapped_errors(self.path):
+            return work(self._connection)
 
     def _shut(self) -> None:
         try:

@@ -13,7 +13,10 @@ from collections.abc import Callable, Sequence
 
 BENCHES: dict[str, str] = {
     "embed": "vectors: speed of the models against fp32, and how far a vector depends on its company",
+    "idle": "what the daemon costs when nothing happens, with thousands of transcripts watched",
     "live": "how soon a line that an agent writes can be recalled, by words and by meaning",
+    "redaction": "secrets: how fast, how many are missed, how much else is taken for one; beside libraries",
+    "mine": "how fast transcripts are parsed, mined, and mined with vectors",
 }
 """Name to what it shows; each is a module of this package with ``add_arguments(parser)`` and ``run(args) -> int``."""
 

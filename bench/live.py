@@ -8,17 +8,12 @@ from __future__ import annotations
 
 import argparse
 import json
-import os
 import statistics
-import subprocess
-import sys
-import tempfile
 import time
 from pathlib import Path
 from typing import Any
 
-from palace_daemon import places
-from palace_daemon.bench import machine
+from palace_daemon.bench import daemon, machine, talk
 from palace_daemon.bench.fingerprint import fingerprint
 from palace_daemon.client import Client
 
@@ -42,20 +37,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Print the times; returns 0, or 1 when a line was not found within a minute."""
-    with tempfile.TemporaryDirectory(prefix="palace-live-") as root:
-        home = Path(root)
-        environment = _environment(home)
-        daemon = subprocess.Popen(
-            [sys.executable, "-m", "palace_daemon", "serve", "--data-dir", str(home / "data")],
-            env=environment,
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.DEVNULL,
-        )
-        try:
-            rounds = _measure(home, args.rounds, environment)
-        finally:
-            daemon.terminate()
-            daemon.wait(10)
+    with daemon.running() as running:
+        rounds = _measure(running, args.rounds)
     report = {"rounds": len(rounds), "machine": machine.describe(), "fingerprint": fingerprint()} | {
         f"{name}Ms{label}": round(value * 1000, 1)
         for name, column in (("words", 0), ("meaning", 1))
@@ -65,36 +48,12 @@ def run(args: argparse.Namespace) -> int:
     return 0
 
 
-def _environment(home: Path) -> dict[str, str]:
-    """Return an environment in which nothing leads to a person's files; the model cache is shared."""
-    kept = {name: value for name, value in os.environ.items() if name in {"PATH", "LANG", "LC_ALL", "PYTHONPATH"}}
-    return kept | {
-        "HOME": str(home),
-        "XDG_RUNTIME_DIR": str(home),
-        "PALACE_MODELS": str(places.models_dir()),
-        "PALACE_HOME": str(home / "data"),
-    }
-
-
-def _measure(home: Path, rounds: int, environment: dict[str, str]) -> list[tuple[float, float]]:
-    os.environ["XDG_RUNTIME_DIR"] = environment["XDG_RUNTIME_DIR"]  # where the client looks for the socket
-    transcript = home / ".claude" / "projects" / "-home-bench" / "bench.jsonl"
+def _measure(running: daemon.RunningDaemon, rounds: int) -> list[tuple[float, float]]:
+    transcript = running.home / ".claude" / "projects" / "-home-bench" / "bench.jsonl"
     transcript.parent.mkdir(parents=True)
-    client = _connected(home / "data")
-    with client:
-        _until(lambda: client.request("palace/status", {})["modelState"] == "ready")
-        return [_round(client, transcript, number) for number in range(rounds)]
-
-
-def _connected(data: Path) -> Client:
-    deadline = time.monotonic() + LIMIT_S
-    while True:
-        try:
-            return Client(data_dir=data).connect()
-        except Exception:
-            if time.monotonic() > deadline:
-                raise
-            time.sleep(POLL_S)
+    client = running.client
+    _until(lambda: client.request("palace/status", {})["modelState"] == "ready")
+    return [_round(client, transcript, number) for number in range(rounds)]
 
 
 def _round(client: Client, transcript: Path, number: int) -> tuple[float, float]:
@@ -102,7 +61,7 @@ def _round(client: Client, transcript: Path, number: int) -> tuple[float, float]
     statement, question = STATEMENTS[number % len(STATEMENTS)]
     word = f"zq{number:04d}x"
     with transcript.open("a", encoding="utf-8") as file:
-        file.write(_lines(number, f"{statement} {word}"))
+        file.write(talk.exchange("bench", number, f"{statement} {word}", "Noted."))
     began = time.monotonic()
     by_words = _until(lambda: word in _first(client, word)) - began
     by_meaning = _until(lambda: _is_embedded(client, question, word)) - began
@@ -132,30 +91,6 @@ def _until(condition: Any) -> float:
             raise TimeoutError(f"not seen within {LIMIT_S:.0f} s")
         time.sleep(POLL_S)
     return time.monotonic()
-
-
-def _lines(number: int, text: str) -> str:
-    """Return a user line and a reply in Claude Code's format."""
-    common = {"sessionId": "bench", "cwd": "/home/bench", "version": "2.1.42", "isSidechain": False}
-    stamp = time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(1_770_000_000 + number * 60))
-    user = common | {
-        "type": "user",
-        "uuid": f"bench-u{number}",
-        "timestamp": f"{stamp}.000Z",
-        "message": {"role": "user", "content": text},
-    }
-    reply = common | {
-        "type": "assistant",
-        "uuid": f"bench-a{number}",
-        "timestamp": f"{stamp}.900Z",
-        "message": {
-            "id": f"bench-m{number}",
-            "role": "assistant",
-            "model": "bench",
-            "content": [{"type": "text", "text": "Noted."}],
-        },
-    }
-    return json.dumps(user) + "\n" + json.dumps(reply) + "\n"
 
 
 def _summary(seconds: list[float]) -> dict[str, float]:

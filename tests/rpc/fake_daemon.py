@@ -77,8 +77,9 @@ class FakePalace:
             exchange_id="e1", session_id="s1", session_title="A title", agent="claude-code", project="tidepool",
             cwd="/w", branch="main", model="m", user_text="Why?", user_kind="prompt", reply_text="Because.",
             reply_final_start=0, started_at=1_772_615_551_000, ended_at=1_772_615_552_500, time_quality="exact",
-            status="complete", is_superseded=False, tools=(model.ToolUse(name="Read", target="/w/a.py"),), flags=(),
-            drawer_ids=("d1",), provenance=(model.Provenance(
+            utc_offset_minutes=120, status="complete", is_superseded=False,
+            tools=(model.ToolUse(name="Read", target="/w/a.py"),), flags=(), drawer_ids=("d1",),
+            provenance=(model.Provenance(
                 path="/t/a.jsonl", line_start=3, line_end=9, byte_start=0, byte_end=10, is_owner=True),),
         )  # fmt: skip
 

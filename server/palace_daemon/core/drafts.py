@@ -54,6 +54,7 @@ class Draft(Struct, array_like=True, kw_only=True):
     started_at: int | None = None
     ended_at: int | None = None
     time_quality: TimeQuality = "none"
+    utc_offset_minutes: int | None = None
     status: ExchangeStatus = "open"
     cwd: str = ""
     branch: str = ""
@@ -169,6 +170,7 @@ class Draft(Struct, array_like=True, kw_only=True):
             started_at=self.started_at,
             ended_at=self.ended_at,
             time_quality=self.time_quality,
+            utc_offset_minutes=self.utc_offset_minutes,
             status=self.status,
             cwd=self.cwd,
             branch=self.branch,

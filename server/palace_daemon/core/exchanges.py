@@ -246,6 +246,7 @@ class Assembler:
             model=event.model,
             started_at=event.at,
             time_quality="none" if event.at is None else event.time_quality or "exact",
+            utc_offset_minutes=event.utc_offset_minutes,
             cwd=event.cwd,
             branch=event.branch,
             agent_version=event.agent_version,

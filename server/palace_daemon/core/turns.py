@@ -37,6 +37,8 @@ class UserTurn(Event, frozen=True, kw_only=True):
     text: str
     kind: UserKind = "prompt"
     at: int | None = None
+    utc_offset_minutes: int | None = None
+    """The person's zone in minutes east of UTC, where the transcript tells it."""
     time_quality: TimeQuality | None = None
     """What ``at`` is where it is not the turn's own time: that of its session or file."""
     key: str = ""

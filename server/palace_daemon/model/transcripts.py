@@ -47,6 +47,8 @@ class Exchange(Value):
     started_at: int | None = None
     ended_at: int | None = None
     time_quality: TimeQuality = "none"
+    utc_offset_minutes: int | None = None
+    """The person's zone in minutes east of UTC, where the transcript tells it; most write UTC and do not."""
     status: ExchangeStatus = "open"
     cwd: str = ""
     branch: str = ""

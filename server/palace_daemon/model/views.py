@@ -38,6 +38,7 @@ class ExchangeView(Value):
     started_at: int | None
     ended_at: int | None
     time_quality: str
+    utc_offset_minutes: int | None
     status: str
     is_superseded: bool
     tools: tuple[ToolUse, ...]

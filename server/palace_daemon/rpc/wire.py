@@ -189,6 +189,7 @@ class WireExchange(Result, frozen=True):
     started_at: str | None
     ended_at: str | None
     time_quality: str
+    utc_offset_minutes: int | None
     status: str
     is_superseded: bool
     tools: tuple[WireToolUse, ...]

@@ -294,6 +294,7 @@ class ExchangeStore:
             "started_at": exchange.started_at,
             "ended_at": exchange.ended_at,
             "time_quality": exchange.time_quality,
+            "utc_offset_minutes": exchange.utc_offset_minutes,
             "status": exchange.status,
             "project": self._project_of(exchange.cwd) if exchange.cwd else "",
             "cwd": exchange.cwd,

@@ -100,14 +100,15 @@ def _sources(connection: Connection, machine: str) -> Iterator[Line]:
 def _exchanges(connection: Connection, machine: str) -> Iterator[Line]:
     rows = connection.execute(
         "SELECT e.id, e.owner_source_id, e.key, s.agent, s.native_id, e.ordinal, e.user_text, e.user_kind,"
-        " e.reply_text, e.reply_final_start, e.model, e.started_at, e.ended_at, e.time_quality, e.status, e.project,"
-        " e.cwd, e.branch, e.agent_version, e.tools, e.attachments, e.flags"
+        " e.reply_text, e.reply_final_start, e.model, e.started_at, e.ended_at, e.time_quality,"
+        " e.utc_offset_minutes, e.status, e.project, e.cwd, e.branch, e.agent_version, e.tools,"
+        " e.attachments, e.flags"
         " FROM exchanges e JOIN sessions s ON s.id=e.session_id"
         " WHERE e.id NOT IN (SELECT exchange_id FROM notes) ORDER BY e.id"
     )
     for row in rows:
-        (exchange_id, owner, key, agent, session, ordinal, user, kind, reply, final, model, start, end, quality, status,
-         project, cwd, branch, version, tools, attachments, flags) = row  # fmt: skip
+        (exchange_id, owner, key, agent, session, ordinal, user, kind, reply, final, model, start, end, quality, zone,
+         status, project, cwd, branch, version, tools, attachments, flags) = row  # fmt: skip
         keys = connection.execute("SELECT key FROM exchange_keys WHERE exchange_id=? ORDER BY key", (exchange_id,))
         yield ExchangeLine(
             key=key,
@@ -123,6 +124,7 @@ def _exchanges(connection: Connection, machine: str) -> Iterator[Line]:
             started_at=start,
             ended_at=end,
             time_quality=quality,
+            utc_offset_minutes=zone,
             status=status,
             project=project,
             cwd=cwd,

@@ -40,7 +40,8 @@ from palace_daemon.store.variants import VARIANT, add_key, content_hash, family_
 
 _SHOWN = (
     "ordinal", "user_text", "user_kind", "reply_text", "reply_final_start", "model", "started_at", "ended_at",
-    "time_quality", "status", "project", "cwd", "branch", "agent_version", "tools", "attachments", "flags",
+    "time_quality", "utc_offset_minutes", "status",
+    "project", "cwd", "branch", "agent_version", "tools", "attachments", "flags",
 )  # fmt: skip
 """Columns that one telling sets."""
 
@@ -354,7 +355,8 @@ class Importer:
         chars = len(columns["user_text"]) + len(columns["reply_text"])
         ended_at = -1 if columns["ended_at"] is None else columns["ended_at"]
         rest = msgspec.json.encode([columns[name] for name in _SHOWN])
-        return (-chars, origin != "", path, origin, -ended_at, -len(columns["tools"]), rest)
+        is_open = columns["status"] == "open"
+        return (-chars, is_open, origin != "", path, origin, -ended_at, -len(columns["tools"]), rest)
 
     # ---------------------------------------------------------------------------------------- notes and tombstones
 
@@ -416,8 +418,8 @@ def _without_secrets(line: Line) -> Line:
 
 
 def _redactions(line: ExchangeLine) -> str:
-    told = line.told()
-    return redactions.column(told.flags, (told.user_text, told.reply_text), told.tools, told.attachments)
+    attachments = [Attachment(kind=one.kind, name=one.name) for one in line.attachments]
+    return redactions.column(line.flags, (line.user_text, line.reply_text), line.tools, attachments)
 
 
 def _columns(line: ExchangeLine) -> dict[str, Any]:

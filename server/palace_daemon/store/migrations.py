@@ -76,6 +76,7 @@ _M001 = (
         reply_final_start INTEGER NOT NULL,
         cut TEXT NOT NULL DEFAULT '',
         time_quality TEXT NOT NULL,
+        utc_offset_minutes INTEGER,
         status TEXT NOT NULL,
         user_kind TEXT NOT NULL,
         public_id TEXT NOT NULL UNIQUE,

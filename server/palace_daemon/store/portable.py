@@ -112,6 +112,7 @@ class ExchangeLine(_Line, frozen=True, kw_only=True, tag_field="type", tag="exch
     started_at: Time | None = None
     ended_at: Time | None = None
     time_quality: TimeQuality
+    utc_offset_minutes: Annotated[int, Meta(ge=-24 * 60, le=24 * 60)] | None = None
     status: ExchangeStatus
     project: str = ""
     cwd: str = ""
@@ -153,6 +154,7 @@ class ExchangeLine(_Line, frozen=True, kw_only=True, tag_field="type", tag="exch
             reply_text=self.reply_text,
             started_at=self.started_at,
             time_quality=self.time_quality,
+            utc_offset_minutes=self.utc_offset_minutes,
             cwd=self.cwd,
         )
 

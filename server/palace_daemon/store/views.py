@@ -106,8 +106,9 @@ def exchange_ids(connection: Connection, item_id: str) -> list[int]:
 
 _EXCHANGE = (
     "SELECT e.id, e.public_id, s.id, s.native_id, s.agent, e.project, e.cwd, e.branch, e.model,"
-    " e.user_text, e.user_kind, e.reply_text, e.reply_final_start, e.started_at, e.ended_at, e.time_quality, e.status,"
-    " e.is_superseded, e.tools, e.flags FROM exchanges e JOIN sessions s ON s.id=e.session_id"
+    " e.user_text, e.user_kind, e.reply_text, e.reply_final_start, e.started_at, e.ended_at, e.time_quality,"
+    " e.utc_offset_minutes, e.status, e.is_superseded, e.tools, e.flags"
+    " FROM exchanges e JOIN sessions s ON s.id=e.session_id"
 )
 _ORDER = "e.started_at, e.ordinal, e.key"  # undated ones first, as SQLite sorts NULL
 
@@ -207,7 +208,7 @@ _TOOLS = msgspec.json.Decoder(tuple[ToolUse, ...])
 
 def _exchange_view(row: tuple[Any, ...], parts: _Parts) -> ExchangeView:
     (exchange_id, public, session_row, session, agent, project, cwd, branch, model, user, kind, reply, final, start,
-     end, quality, status, superseded, tools, flags) = row  # fmt: skip
+     end, quality, zone, status, superseded, tools, flags) = row  # fmt: skip
     return ExchangeView(
         exchange_id=public,
         session_id=session,
@@ -224,6 +225,7 @@ def _exchange_view(row: tuple[Any, ...], parts: _Parts) -> ExchangeView:
         started_at=start,
         ended_at=end,
         time_quality=quality,
+        utc_offset_minutes=zone,
         status=status,
         is_superseded=bool(superseded),
         tools=_TOOLS.decode(tools),

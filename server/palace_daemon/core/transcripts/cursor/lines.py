@@ -168,6 +168,7 @@ def turn_of(query: Query, file: CursorPlace, place: Place, cwd: str, at: int | N
         kind="automated" if file.is_subagent else "prompt",
         at=query.at if at is None else at,
         time_quality="turn" if at is None else None,
+        utc_offset_minutes=query.zone if at is None else None,
         attachments=query.attachments,
         cwd=cwd,
     )

@@ -9,7 +9,7 @@ import re
 from typing import NamedTuple
 
 from palace_daemon.core.transcripts.reading.context_blocks import end_of_text, end_of_words
-from palace_daemon.core.transcripts.reading.stamps import to_epoch_ms
+from palace_daemon.core.transcripts.reading.stamps import to_epoch_ms, zone_minutes
 from palace_daemon.model import Attachment
 
 _CONTEXT_TAGS = (
@@ -50,6 +50,8 @@ class Query(NamedTuple):
 
     text: str = ""
     at: int | None = None
+    zone: int | None = None
+    """Minutes east of UTC where the person is, if the time says it."""
     attachments: tuple[Attachment, ...] = ()
     reason: str = ""
     is_turn: bool = True
@@ -72,7 +74,8 @@ def read_query(text: str) -> Query:
         Attachment(kind="image", name=name) for block in _IMAGES.findall(context) for name in _LISTED.findall(block)
     )
     if asked or attachments:
-        return Query(asked, _time_in(context), attachments)
+        stamp = _stamp_in(context)
+        return Query(asked, to_epoch_ms(stamp), zone_minutes(stamp), attachments)
     is_notice = "<system_notification" in text
     return Query(reason="empty" if opening else "notification" if is_notice else "injected_context", is_turn=False)
 
@@ -105,18 +108,18 @@ def _without_context(text: str) -> tuple[str, str]:
     return text[start:end], text[:start] + text[end:]
 
 
-def _time_in(context: str) -> int | None:
-    """Return the time at which the words were sent, to the minute; without an offset it cannot be known."""
+def _stamp_in(context: str) -> str | None:
+    """Return the ISO time at which the words were sent, to the minute; without an offset it cannot be known."""
     told = _STAMP.search(context)
     if told is None:
         return None
     written = _WRITTEN_STAMP.fullmatch(told.group(1).strip())
     if written is None:
-        return to_epoch_ms(told.group(1))
+        return told.group(1).strip()
     month, day, year, hour, minute, half, sign, offset, offset_minutes = written.groups()
     if month.lower() not in _MONTHS:
         return None
     hours = int(hour) % _NOON + (_NOON if half == "PM" else 0) if half else int(hour)
     date = f"{year}-{_MONTHS.index(month.lower()) + 1:02}-{int(day):02}"
     zone = f"{sign or '+'}{int(offset or 0):02}:{offset_minutes or '00'}"
-    return to_epoch_ms(f"{date}T{hours:02}:{minute}:00{zone}")
+    return f"{date}T{hours:02}:{minute}:00{zone}"

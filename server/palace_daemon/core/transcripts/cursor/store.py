@@ -177,6 +177,7 @@ class StoreReader:
             kind="automated" if self._state.is_subagent else "prompt",
             at=self._state.created_at if query.at is None else query.at,
             time_quality="session" if query.at is None else "turn",
+            utc_offset_minutes=query.zone,
             attachments=query.attachments,
             cwd=self._state.cwd,
             model=self._state.model,

@@ -42,6 +42,17 @@ def to_epoch_ms(stamp: object) -> int | None:
     return _from_iso(stamp.strip())
 
 
+def zone_minutes(stamp: object) -> int | None:
+    """Return the offset from UTC, in minutes east, of an ISO stamp that names one; ``Z`` names no writer's zone."""
+    if not isinstance(stamp, str) or stamp.strip().endswith(("Z", "z")):
+        return None
+    try:
+        offset = datetime.fromisoformat(stamp.strip()).utcoffset()
+    except ValueError:
+        return None
+    return None if offset is None else int(offset / timedelta(minutes=1))
+
+
 def _from_number(value: float) -> int | None:
     if not math.isfinite(value):
         return None

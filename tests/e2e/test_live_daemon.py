@@ -113,7 +113,9 @@ def test_two_clients_get_their_own_answers_while_mining_goes_on(daemon: LiveDaem
                 faults.append(f"{name}: {text}")
 
     with daemon.client(wait_until) as one, daemon.client(wait_until) as two:
-        wait_until(lambda: first_text(one, "walrus") and first_text(two, "penguin"), timeout_s=60)
+        wait_until(
+            lambda: "walrus" in first_text(one, "walrus") and "penguin" in first_text(two, "penguin"), timeout_s=60
+        )
         threads = [threading.Thread(target=ask, args=pair) for pair in ((one, "walrus"), (two, "penguin"))]
         for thread in threads:
             thread.start()

@@ -216,10 +216,8 @@ def test_the_words_of_a_prompt(text: str, expected: str, reason: str) -> None:
 def test_the_time_of_a_prompt(written: str, expected: int | None) -> None:
     query = read_query(f"<timestamp>{written}</timestamp>\n<user_query>\nDo it\n</user_query>")
     assert (query.text, query.at) == ("Do it", expected)
-    assert (
-        query.zone == {"UTC+3": 180, "UTC+5:30": 330, "UTC-10": -600}.get(written.partition("(")[2][:-1])
-        or not expected
-    )
+    zones = {"UTC+3": 180, "UTC+5:30": 330, "UTC-10": -600, "UTC": 0, "UTC+0": 0}
+    assert expected is None or query.zone == zones.get(written.partition("(")[2][:-1])
 
 
 def test_a_time_inside_the_words_is_not_that_of_the_words() -> None:

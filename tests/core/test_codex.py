@@ -165,6 +165,24 @@ def test_a_prompt_that_only_an_item_holds_is_not_lost_beside_events() -> None:
     ]
 
 
+def test_a_prompt_typed_while_the_agent_works_is_queued() -> None:
+    def begin(turn_id: str) -> dict[str, Any]:
+        return line("turn_context", turn_id=turn_id, cwd="/w")
+
+    told = parse(
+        *(META, begin("t1"), *ask("Build it."), event("agent_message", message="I do."), *ask("with debug symbols")),
+        *(event("agent_message", message="Built."), event("task_complete"), *ask("Thanks."), event("turn_aborted")),
+        *(begin("t2"), *ask("Test it."), event("agent_message", message="I test."), *ask("only the parser")),
+    )
+    assert [(one.user_kind, one.user_text) for one in told] == [
+        ("prompt", "Build it."),
+        ("queued", "with debug symbols"),
+        ("prompt", "Thanks."),
+        ("prompt", "Test it."),
+        ("queued", "only the parser"),
+    ]
+
+
 def test_the_final_text_of_a_turn_is_taken_where_nothing_else_holds_it() -> None:
     (told,) = parse(META, *ask("q"), event("task_complete", last_agent_message="the answer"))
     assert (told.reply_text, told.status) == ("the answer", "complete")

@@ -64,21 +64,87 @@ def test_blocks_of_a_message_that_is_written_again_while_it_grows_are_united() -
     told = feed(
         Assembler("a", keep),
         turn("q"),
-        reply("Loo", message_id="m1"),
-        reply("Looking.", message_id="m1"),
-        reply("Looking.", message_id="m1"),
-        reply("Found.", message_id="m1"),
-        reply("Found.", message_id="m2"),
+        reply("Loo", message_id="m1", may_be_retold=True),
+        reply("Looking.", message_id="m1", may_be_retold=True),
+        reply("Looking.", message_id="m1", may_be_retold=True),
+        reply("Found.", message_id="m1", may_be_retold=True),
+        reply("Found.", message_id="m2", may_be_retold=True),
     )["q"]
     assert told.reply_text == "Looking.\n\nFound.\n\nFound."
+
+
+@pytest.mark.parametrize(
+    "blocks",
+    [
+        ("The", "Middle.", "The end."),
+        ("Let me check.", "Let me check.", "Let me check. Now the log.", "Done."),
+        ("a", "ab", "abc", "ab", "a"),
+    ],
+)
+@pytest.mark.parametrize("is_one_reading", [True, False])
+def test_a_message_that_is_told_once_keeps_all_its_blocks_in_order(
+    blocks: tuple[str, ...], is_one_reading: bool
+) -> None:
+    assembler = Assembler("a", keep)
+    events = [turn("q"), *(reply(text, line, message_id="m") for line, text in enumerate(blocks, 2))]
+    if is_one_reading:
+        assembler.take(Reading(events=tuple(events), session="s"))
+    told = feed(assembler, *([] if is_one_reading else events))["q"]
+    assert told.reply_text == "\n\n".join(blocks)
+    assert told.reply_final_start == 0
+
+
+@pytest.mark.parametrize(
+    ("records", "told"),
+    [
+        ([("The", "Middle.", "The end.")], "The|Middle.|The end."),
+        ([("a", "a", "ab")], "a|a|ab"),
+        ([("a",), ("a", "a"), ("a", "a", "a")], "a|a|a"),
+        ([("a",), ("ab",), ("ab", "c"), ("ab", "cd", "e")], "ab|cd|e"),
+        ([("a",), ("b",), ("c",)], "a|b|c"),
+        ([("a",), ("b",), ("a", "bc")], "a|bc"),
+        ([("a",), ("b",), ("ab",)], "a|b|ab"),
+    ],
+)
+@pytest.mark.parametrize("is_restarted", [True, False])
+def test_blocks_at_different_places_of_one_record_are_different_blocks(
+    records: list[tuple[str, ...]], told: str, is_restarted: bool
+) -> None:
+    assembler = Assembler("a", keep)
+    last = feed(assembler, turn("q"))["q"]
+    for record in records:
+        events = tuple(reply(text, message_id="m", may_be_retold=True) for text in record)
+        assembler.take(Reading(events=events, session="s"))
+        last = next(iter(assembler.flush().exchanges), last)
+        if is_restarted:
+            assembler = Assembler("a", keep, assembler.snapshot())
+    assert last.reply_text == told.replace("|", "\n\n")
+
+
+def test_messages_that_take_turns_stand_together_each() -> None:
+    told = feed(
+        Assembler("a", keep),
+        turn("q"),
+        *(reply(f"{name}{number}", message_id=name) for number in range(3) for name in "ab"),
+    )["q"]
+    assert told.reply_text.split("\n\n") == ["a0", "a1", "a2", "b0", "b1", "b2"]
+
+
+def test_a_restart_forgets_neither_what_a_channel_told_nor_a_tool_call() -> None:
+    call = ToolCall(session="s", place=at(3), name="Bash", call_id="c1")
+    assembler = Assembler("a", keep)
+    feed(assembler, turn("q"), reply("ok", 2, channel=1), call, reply("ok", 4, channel=2))
+    assembler = Assembler("a", keep, assembler.snapshot())
+    told = feed(assembler, call, reply("ok", 5, channel=2), reply("ok", 6, channel=1))["q"]
+    assert (told.reply_text, len(told.tools)) == ("ok\n\nok", 1)
 
 
 def test_a_growing_block_with_a_secret_leaves_no_trace_of_its_torn_form() -> None:
     told = feed(
         Assembler("a", lambda text: text.replace("hunter2", "[secret]")),
         turn("q"),
-        reply("it is hunt", message_id="m1"),
-        reply("it is hunter2 now", message_id="m1"),
+        reply("it is hunt", message_id="m1", may_be_retold=True),
+        reply("it is hunter2 now", message_id="m1", may_be_retold=True),
     )["q"]
     assert told.reply_text == "it is [secret] now"
     assert told.flags == ("redacted",)
@@ -150,7 +216,7 @@ def test_a_repeated_record_may_still_bring_text_of_a_message_at_hand() -> None:
     assembler = Assembler("a", keep)
     assembler.take(Reading(events=(turn("q"),), session="s"))
     for text in ("gro", "grown"):
-        block = reply(text, message_id="m")
+        block = reply(text, message_id="m", may_be_retold=True)
         assembler.take(Reading(events=(block,), session="s", record_id="r", message_id="m"))
     assert assembler.flush().exchanges[0].reply_text == "grown"
 

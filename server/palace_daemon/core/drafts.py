@@ -7,6 +7,8 @@ from __future__ import annotations
 
 import hashlib
 import unicodedata
+from collections import Counter
+from functools import cached_property
 
 from msgspec import Struct, field
 
@@ -32,15 +34,27 @@ def fallback_key(agent: str, session_id: str, ordinal: int, user_text: str) -> E
 class Block(Struct, array_like=True, gc=False):
     """A text block of a reply. The raw size and digest tell whether a later block extends this one."""
 
-    message: int
     text: str
     raw_size: int
     raw_digest: int
     channels: int = 0
 
 
-class Draft(Struct, array_like=True, kw_only=True):
-    """An exchange under construction; ``ordinal`` is -1 until it has any text."""
+class Telling:
+    """What one record has told so far: its blocks are different blocks, also where they are equal."""
+
+    def __init__(self) -> None:
+        self.times: Counter[tuple[int, int]] = Counter()
+        """Message and digest to how often the record told such a block."""
+        self.reached: dict[int, int] = {}
+        """Message to the position of the last block that the record told."""
+
+
+class Draft(Struct, array_like=True, kw_only=True, dict=True):
+    """An exchange under construction; ``ordinal`` is -1 until it has any text.
+
+    The indexes over its blocks are no part of its state: they are built when they are first asked for.
+    """
 
     session: str
     user_text: str
@@ -59,9 +73,10 @@ class Draft(Struct, array_like=True, kw_only=True):
     cwd: str = ""
     branch: str = ""
     agent_version: str = ""
-    blocks: list[Block] = field(default_factory=list)
+    messages: dict[int, list[Block]] = field(default_factory=dict)
+    """Digest of a message to its blocks; the messages stand in the order in which they began."""
     tools: list[ToolUse] = field(default_factory=list)
-    call_ids: list[int] = field(default_factory=list)
+    call_ids: dict[int, None] = field(default_factory=dict)
     attachments: list[Attachment] = field(default_factory=list)
     line_start: int = 0
     line_end: int = 0
@@ -75,7 +90,12 @@ class Draft(Struct, array_like=True, kw_only=True):
     @property
     def has_text(self) -> bool:
         """Whether there is anything to store."""
-        return bool(self.user_text or self.blocks)
+        return bool(self.user_text or self.messages)
+
+    @property
+    def blocks(self) -> list[Block]:
+        """The text blocks of the reply in their order."""
+        return [block for held in self.messages.values() for block in held]
 
     @property
     def chars(self) -> int:
@@ -99,33 +119,98 @@ class Draft(Struct, array_like=True, kw_only=True):
         """Add words that are not there yet."""
         self.flags.extend(flag for flag in flags if flag not in self.flags)
 
-    def add_block(self, message: int, raw: str, text: str, channel: int) -> bool:
-        """Unite a reply block with what is there; return whether anything changed."""
-        raw_digest = digest(raw)
+    @cached_property
+    def _positions(self) -> dict[tuple[int, int], list[int]]:
+        """Message and digest to the positions of such blocks in the message."""
+        found: dict[tuple[int, int], list[int]] = {}
+        for message, held in self.messages.items():
+            for position, block in enumerate(held):
+                found.setdefault((message, block.raw_digest), []).append(position)
+        return found
+
+    @cached_property
+    def _by_digest(self) -> dict[int, list[Block]]:
+        found: dict[int, list[Block]] = {}
         for block in self.blocks:
-            if block.raw_digest == raw_digest and self._is_repeat(block, message, channel):
-                block.channels |= channel
-                return False
-            if (
-                block.message == message
-                and block.raw_size < len(raw)
-                and digest(raw[: block.raw_size]) == (block.raw_digest)
-            ):
-                block.text, block.raw_size, block.raw_digest = text, len(raw), raw_digest
-                return True
-        self.blocks.insert(self._place_of(message), Block(message, text, len(raw), raw_digest, channel))
+            found.setdefault(block.raw_digest, []).append(block)
+        return found
+
+    @cached_property
+    def _told_by_channel(self) -> dict[tuple[int, int], int]:
+        """Digest and channel to how many of the blocks with that digest, from the first on, the channel has told."""
+        return {}
+
+    def _first_untold(self, raw_digest: int, channel: int) -> Block | None:
+        """Return the first block with this digest that ``channel`` has not told."""
+        equal = self._by_digest.get(raw_digest, [])
+        index = self._told_by_channel.get((raw_digest, channel), 0)
+        while index < len(equal) and equal[index].channels & channel:
+            index += 1
+        self._told_by_channel[raw_digest, channel] = index
+        return equal[index] if index < len(equal) else None
+
+    def add_block(self, message: int, raw: str, text: str, channel: int = 0) -> bool:
+        """Add a block behind what its message said so far; return whether anything changed.
+
+        Stores of the same words (``channel``) may each tell a text once.
+        """
+        raw_digest = digest(raw)
+        if channel and (known := self._first_untold(raw_digest, channel)):
+            known.channels |= channel
+            return False
+        self._append(message, Block(text, len(raw), raw_digest, channel))
         return True
 
-    def replace_message(self, message: int, raw: str, text: str, channel: int = 0) -> bool:
-        """Put ``text`` in the place of all that its message said before; return whether anything changed."""
-        whole = Block(message, text, len(raw), digest(raw), channel)
-        held = [block for block in self.blocks if block.message == message]
-        if [block.raw_digest for block in held] == [whole.raw_digest]:
+    def unite_block(self, message: int, raw: str, text: str, told: Telling) -> bool:
+        """Unite a block with what other records said of its message; return whether anything changed.
+
+        Records repeat a message while it streams: what is there stays where it is, and the last block may have grown.
+        """
+        raw_digest = digest(raw)
+        key = (message, raw_digest)
+        held, known, reached = (
+            self.messages.get(message, []),
+            self._positions.get(key, []),
+            told.reached.get(message, -1),
+        )
+        times = told.times[key]
+        told.times[key] += 1
+        if times < len(known):
+            told.reached[message] = max(reached, known[times])
             return False
-        place = self.blocks.index(held[0]) if held else len(self.blocks)
-        others = [block for block in self.blocks if block.message != message]
-        self.blocks = [*others[:place], whole, *others[place:]]
+        last = len(held) - 1
+        if reached < last and _extends(raw, held[last]):
+            self._positions[message, held[last].raw_digest].pop()
+            self._positions.setdefault(key, []).append(last)
+            held[last] = Block(text, len(raw), raw_digest)
+            told.reached[message] = last
+            return True
+        self._append(message, Block(text, len(raw), raw_digest))
+        told.reached[message] = last + 1
         return True
+
+    def replace_message(self, message: int, raw: str, text: str) -> bool:
+        """Put ``text`` in the place of all that its message said before; return whether anything changed."""
+        whole = Block(text, len(raw), digest(raw))
+        if [block.raw_digest for block in self.messages.get(message, [])] == [whole.raw_digest]:
+            return False
+        self.messages[message] = [whole]
+        vars(self).clear()  # the indexes
+        return True
+
+    def note_call(self, call: int) -> bool:
+        """Note a tool call by the digest of its id; return whether it is new."""
+        is_new = call not in self.call_ids
+        self.call_ids[call] = None
+        return is_new
+
+    def _append(self, message: int, block: Block) -> None:
+        held = self.messages.setdefault(message, [])
+        if "_positions" in vars(self):
+            self._positions.setdefault((message, block.raw_digest), []).append(len(held))
+        if "_by_digest" in vars(self):
+            self._by_digest.setdefault(block.raw_digest, []).append(block)
+        held.append(block)
 
     def drop_texts(self) -> None:
         """Keep what recognises the exchange and its blocks, and none of its words."""
@@ -136,25 +221,10 @@ class Draft(Struct, array_like=True, kw_only=True):
             block.text = ""
         self.tools, self.attachments = [], []
 
-    def holds_message(self, message: int) -> bool:
-        """Return whether a block of this message is here."""
-        return any(block.message == message for block in self.blocks)
-
-    def _is_repeat(self, block: Block, message: int, channel: int) -> bool:
-        return block.message == message or (channel != 0 and not block.channels & channel)
-
-    def _place_of(self, message: int) -> int:
-        for index in range(len(self.blocks) - 1, -1, -1):
-            if self.blocks[index].message == message:
-                return index + 1
-        return len(self.blocks)
-
     def build(self, agent: str) -> Exchange:
         """Return the exchange as it stands."""
         texts = [block.text for block in self.blocks]
-        first_final = len(texts)
-        while first_final and self.blocks[first_final - 1].message == self.blocks[-1].message:
-            first_final -= 1
+        first_final = len(texts) - (len(next(reversed(self.messages.values()))) if self.messages else 0)
         before = sum(len(text) + len(PARAGRAPH_BREAK) for text in texts[:first_final])
         return Exchange(
             key=ExchangeKey(self.key),
@@ -184,3 +254,7 @@ class Draft(Struct, array_like=True, kw_only=True):
             is_superseded=self.is_superseded,
             flags=tuple(sorted(self.flags)),
         )
+
+
+def _extends(raw: str, block: Block) -> bool:
+    return block.raw_size < len(raw) and digest(raw[: block.raw_size]) == block.raw_digest

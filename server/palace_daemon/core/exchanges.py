@@ -16,7 +16,7 @@ import msgspec
 from msgspec import structs
 
 from palace_daemon.core.assembler_state import AssemblerState, Entry, SessionState
-from palace_daemon.core.drafts import Draft, digest, fallback_key
+from palace_daemon.core.drafts import Draft, Telling, digest, fallback_key
 from palace_daemon.core.transcripts.base import Redactor
 from palace_daemon.core.turns import (
     Attached,
@@ -69,6 +69,7 @@ class Assembler:
         self._built: dict[int, Exchange] = {}
         self._superseded: list[ExchangeKey] = []
         self._sessions_changed: dict[str, None] = {}
+        self._telling = Telling()
 
     def snapshot(self) -> bytes:
         """Return the state; call between :meth:`flush` and the next :meth:`take`."""
@@ -86,6 +87,7 @@ class Assembler:
             if not reading.message_id or not self._is_at_hand(reading.session, digest(reading.message_id)):
                 return
         self._skipped.update(reading.skipped)
+        self._telling = Telling()
         for event in reading.events:
             self._apply(event)
 
@@ -281,8 +283,7 @@ class Assembler:
             draft.key, draft.cwd = draft.key or event.key, draft.cwd or event.cwd
             draft.branch = draft.branch or event.branch
             draft.agent_version = draft.agent_version or event.agent_version
-        add = draft.replace_message if event.is_whole else draft.add_block
-        if not add(message, event.text, text, event.channel):
+        if not self._add_block(draft, event, message, text):
             return
         draft.status = "open" if draft is self._current(event.session) else draft.status
         draft.model = event.model or draft.model
@@ -290,15 +291,19 @@ class Assembler:
         draft.touch(event.place, event.at)
         self._mark(draft)
 
+    def _add_block(self, draft: Draft, event: ReplyText, message: int, text: str) -> bool:
+        if event.is_whole:
+            return draft.replace_message(message, event.text, text)
+        if event.may_be_retold:
+            return draft.unite_block(message, event.text, text, self._telling)
+        return draft.add_block(message, event.text, text, event.channel)
+
     def _on_tool(self, event: ToolCall) -> None:
         draft = self._holder(event.session, digest(event.message_id)) if event.message_id else None
         draft = draft or self._current(event.session)
         draft = draft or self._open_without_user(event.session, event.place, event.at)
-        call = digest(event.call_id) if event.call_id else 0
-        if call and call in draft.call_ids:
+        if event.call_id and not draft.note_call(digest(event.call_id)):
             return
-        if call:
-            draft.call_ids.append(call)
         target, flags = self._clean(event.target)
         draft.tools.append(ToolUse(name=event.name, target=target[:MAX_TARGET_CHARS]))
         draft.add_flags(flags)
@@ -314,7 +319,7 @@ class Assembler:
 
     def _on_context(self, event: TurnContext) -> None:
         draft = self._current(event.session)
-        if draft and not draft.blocks and not draft.tools:
+        if draft and not draft.messages and not draft.tools:
             draft.cwd = event.cwd or draft.cwd
             draft.model = event.model or draft.model
             self._mark(draft)
@@ -322,7 +327,7 @@ class Assembler:
     def _on_attached(self, event: Attached) -> None:
         draft = self._current(event.session)
         attachment = self._clean_attachment(event.attachment)
-        if draft and not draft.blocks and attachment not in draft.attachments:
+        if draft and not draft.messages and attachment not in draft.attachments:
             draft.attachments.append(attachment)
             draft.add_flags(() if attachment == event.attachment else ("redacted",))
             self._mark(draft)
@@ -334,14 +339,14 @@ class Assembler:
         return self._state.drafts[index] if index >= 0 else None
 
     def _is_at_hand(self, session: str, message: int) -> bool:
-        return any(draft.session == session and draft.holds_message(message) for draft in self._state.drafts)
+        return any(draft.session == session and message in draft.messages for draft in self._state.drafts)
 
     def _holder(self, session: str, message: int) -> Draft | None:
         """Return the draft that already holds blocks of ``message``, else the open one."""
         current = self._current(session)
-        if current and not current.holds_message(message):
+        if current and message not in current.messages:
             for draft in reversed(self._state.drafts):
-                if draft.session == session and draft.holds_message(message):
+                if draft.session == session and message in draft.messages:
                     return draft
         return current
 
@@ -487,4 +492,4 @@ def _without_recall(text: str) -> str:
 
 def _is_aborted_without_reply(draft: Draft, text: str) -> bool:
     is_same = draft.user_text == text or draft.dropped_user == digest(text)
-    return draft.status == "interrupted" and not draft.blocks and is_same
+    return draft.status == "interrupted" and not draft.messages and is_same

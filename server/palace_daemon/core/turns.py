@@ -61,8 +61,8 @@ class UserTurn(Event, frozen=True, kw_only=True):
 class ReplyText(Event, frozen=True, kw_only=True):
     """One text block of a reply.
 
-    Blocks of one ``message_id`` are united: a block that extends an earlier one replaces it. ``channel`` tells
-    stores of the same words apart (bit set): a text is repeated only if one channel repeats it.
+    Blocks of one ``message_id`` stand together, each in the order in which it was told. ``channel`` tells stores of the
+    same words apart (bit set): a text is repeated only if one channel repeats it.
     """
 
     place: Place
@@ -76,6 +76,9 @@ class ReplyText(Event, frozen=True, kw_only=True):
     branch: str = ""
     agent_version: str = ""
     channel: int = 0
+    may_be_retold: bool = False
+    """Whether several records may tell the message while it streams, each with more of it: a block that another record
+    told is the same block, and the last one may have grown. Blocks of one reading are different blocks."""
     is_whole: bool = False
     """Whether this is all of its message: it takes the place of what the message said before."""
 

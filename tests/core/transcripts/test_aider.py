@@ -31,7 +31,7 @@ def test_prompts_and_replies_of_the_sample() -> None:
     assert first.reply_text.startswith(
         "I will edit `dome.py`.\n\n# Plan\n\n#### Step 1\n\n> A quotation from the manual"
     )
-    assert "#### not a prompt  \n\n# aider is no header" in first.reply_text
+    assert "#### not a prompt\n\n# aider is no header" in first.reply_text
     assert first.reply_text.endswith("The limits need a change, too:\n\n````\nnever closed")
     assert first.reply_text[first.reply_final_start :].startswith("The limits")
     assert first.tools == (ToolUse(name="edit", target="dome.py"),)
@@ -189,3 +189,48 @@ def test_names(path: str, may_hold: bool) -> None:
 @pytest.mark.parametrize("platform", ["linux", "darwin", "win32"])
 def test_no_directory_is_watched(platform: str) -> None:
     assert FORMAT.default_dirs({}, "/home/kim", platform) == ()
+
+
+CUT = "\n#### one  \n\nLook:\n\n```python\nspeed = 1\n\n"
+
+
+@pytest.mark.parametrize(
+    "between",
+    [
+        "",
+        "> litellm.APIConnectionError: the server went away  \n> Retrying in 0.2 seconds...  \n\n",
+        "> Retrying in 0.2 seconds...  \n\n",
+        "> The API provider's servers are down or overloaded.  \n\n",
+    ],
+)
+def test_a_reply_that_was_cut_inside_code_ends_before_the_next_prompt(between: str) -> None:
+    whole = read(f"{CUT}{between}#### two  \n\n```\nreply\n```\n\n> Tokens: 1 sent, 1 received.  \n")
+    assert whole.pairs == [("one", "Look:\n\n```python\nspeed = 1"), ("two", "```\nreply\n```")]
+
+
+def test_a_reply_that_was_cut_while_it_reasoned_ends_before_the_next_prompt() -> None:
+    thought = "<thinking-content-0a>\nhm\n\n#### no prompt  \n</thinking-content-0a>\n\nyes\n\n"
+    whole = read(f"\n#### one  \n<thinking-content-0a>\nhm\n\n#### two  \n{thought}#### three  \n")
+    assert whole.pairs == [("one", ""), ("two", "yes"), ("three", "")]
+    assert whole.lines_skipped["thinking"] == 2
+
+
+def test_reasoning_marks_in_a_code_fence_are_words() -> None:
+    shown = "```\n\u25ba **THINKING**\nhm\n\u25ba **ANSWER**\n```\nSo it looks."
+    assert read(f"\n#### q  \n\n{shown}\n").pairs == [("q", shown)]
+
+
+def test_reasoning_that_is_shown_and_never_ends_is_kept() -> None:
+    assert read("\n#### q  \n\n\u25ba **THINKING**\nhm\n").pairs == [("q", "\u25ba **THINKING**\nhm")]
+
+
+def test_without_hard_breaks_a_quotation_in_a_reply_is_told_from_a_tool_line_by_its_words() -> None:
+    text = (
+        "# aider chat started at 2026-03-02 09:00:00\n\n> some banner\n\n#### one\n\n"
+        "> important quote\n\nAs it says.\n\n> Error handling matters\n\n"
+        "> Applied edit to a.py\n> whatever else\n\n\n#### /add b.py\n> whatever it says\n"
+    )
+    whole = read_bytes(FORMAT, text.encode())
+    assert whole.pairs == [("one", "> important quote\n\nAs it says.\n\n> Error handling matters")]
+    assert [tool.target for tool in whole.exchanges[0].tools] == ["a.py"]
+    assert whole.lines_skipped == {"tool_line": 4, "slash_command": 1}

@@ -54,6 +54,21 @@ def test_a_thread_file_is_read() -> None:
     assert_cuts_do_not_matter(FORMAT, SAMPLE.read_bytes(), str(SAMPLE))
 
 
+def test_a_message_keeps_all_its_blocks_in_order() -> None:
+    def said(*texts: str) -> dict[str, Any]:
+        blocks: list[dict[str, Any]] = []
+        for text in texts:
+            blocks += [{"type": "text", "text": text}, {"type": "tool_use", "id": f"t{len(blocks)}", "name": "Bash"}]
+        return {"role": "assistant", "messageId": 1, "content": blocks}
+
+    asked = {"role": "user", "messageId": 0, "content": [{"type": "text", "text": "Why?"}]}
+    for texts in (
+        ("The", "Middle.", "The end."),
+        ("Let me check.", "Let me check.", "Let me check. Now the log.", "Done."),
+    ):
+        assert read(asked, said(*texts)).pairs == [("Why?", "\n\n".join(texts))]
+
+
 @pytest.mark.parametrize("path", [pytest.param(SHARED / "amp" / "ctx-redacted-thread.json", marks=needs_samples)])
 def test_an_export_is_read(path: Path) -> None:
     assert registry.detect(str(path), head_of(path)) is registry.by_name(FORMAT.name)

@@ -38,6 +38,13 @@ def pairs(*nodes: dict[str, Any], current: str | None = None, **more: Any) -> li
     return read_bytes(FORMAT, export(*nodes, current=current, **more)).pairs
 
 
+def test_a_persons_text_keeps_what_looks_like_a_citation() -> None:
+    text = "the log says \u30104\u2020source\u3011 and \ue200cite\ue202turn0search1\ue201"
+    assert pairs(node("a", None, "user", text), node("b", "a", "assistant", text), current="b") == [
+        (text, "the log says  and")
+    ]
+
+
 def told(role: str, **more: Any) -> Whole:
     """Read a conversation whose second message is the one in question."""
     first, second = node("a", None, "user", "q"), node("b", "a", role, "text", **more)

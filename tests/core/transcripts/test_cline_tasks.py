@@ -15,7 +15,6 @@ from support.line_formats import SHARED, head_of, needs_samples
 from palace_daemon.core.ports import Beside
 from palace_daemon.core.transcripts import registry
 from palace_daemon.core.transcripts.base import NOTHING_BESIDE
-from palace_daemon.core.transcripts.cline.history_words import reply_of, words_in_output, words_of
 from palace_daemon.core.transcripts.cline.tasks import TASK_FORMATS, TaskFormat, owner_of
 from palace_daemon.model import Attachment, ToolUse
 
@@ -307,7 +306,7 @@ def test_the_environment_of_the_first_request_tells_the_project_and_is_no_text()
 def test_the_history_is_passed_over_where_the_other_file_is() -> None:
     whole = read_file(CLINE, TASK / "api_conversation_history.json")
     assert (whole.exchanges, whole.lines_skipped) == ((), {"told_by:ui_messages": 1})
-    old = Nearby({HISTORY: b"", HISTORY.replace("api_conversation_history", "claude_messages"): b""})
+    old = Nearby({HISTORY: b"", HISTORY.replace("api_conversation_history", "claude_messages"): [say(0, "text", "x")]})
     told = read_bytes(CLINE, document([model("user", "<task>x</task>")]), HISTORY, old)
     assert told.lines_skipped == {"told_by:claude_messages": 1}
 
@@ -356,7 +355,7 @@ def test_words_in_tags_are_taken_and_what_goes_with_them_is_not() -> None:
     assert whole.exchanges[0].key == "cline:77:1770100000000"
     assert whole.exchanges[0].attachments == (Attachment(kind="image"),)
     assert whole.exchanges[1].started_at is None
-    assert whole.lines_skipped == {"environment": 2, "tool_output": 1, "thinking": 1, "injected_context": 1}
+    assert whole.lines_skipped == {"environment": 2, "tool_output": 1, "thinking": 2, "injected_context": 1}
 
 
 def test_summaries_and_marks_of_a_condensation_are_skipped_and_hidden_originals_kept() -> None:
@@ -397,25 +396,6 @@ def test_native_calls_and_their_results() -> None:
     assert whole.exchanges[0].tools == (ToolUse(name="read_file", target="a.py"),)
     assert whole.exchanges[1].tools == ()
     assert whole.exchanges[1].status == "complete"
-
-
-def test_words_that_speak_of_tags_and_results_stay() -> None:
-    text = "Why is there '] Result:' and <feedback> in my log?"
-    assert [words.text for words in words_of(text)] == [text]
-    assert words_in_output("The user cannot log in") == []
-    assert [words.text for words in words_of("The user cannot log in")] == ["The user cannot log in"]
-    assert [words.text for words in words_of("<task>\nsee <answer>x</answer> and </task> there\n</task>")] == [
-        "see <answer>x</answer> and </task> there"
-    ]
-
-
-def test_tags_in_the_models_prose_are_prose() -> None:
-    text = "Use `<read_file>` here:\n\n```xml\n<path>x</path>\n```\nand <result>"
-    assert [piece.text for piece in reply_of(text)] == [text]
-    torn = (
-        "Running.\n\n<execute_command>\n<command>git log\n\n[Response interrupted by a tool use result. Only one tool.]"
-    )
-    assert [(piece.text, piece.call) for piece in reply_of(torn)] == [("Running.", ""), ("", "execute_command")]
 
 
 # ------------------------------------------------------------------------------------------------- places and names

@@ -180,13 +180,27 @@ def test_a_documents_depth_is_no_limit() -> None:
     assert rich_text(None) == rich_text("[]") == rich_text('{"root": {"children": "x"}}') == ""
 
 
-def test_context_around_a_prompt_is_no_words(store: Store) -> None:
-    store.bubble("u1", 1, "<attached_files>x</attached_files>\n<user_query>\none\n</user_query>")
-    store.bubble("u2", 1, "<user_info>y</user_info>")
-    store.composer("u1:1", "u2:1")
+def test_tags_in_a_prompt_are_a_persons_own(store: Store) -> None:
+    typed = ["<rules>\nNever use var.\n</rules>\nApply these to src/", "fix it\n<user_info>y</user_info>", "[Image]"]
+    for number, text in enumerate(typed):
+        store.bubble(f"u{number}", 1, f"{text}\n")
+    store.composer("u0:1", "u1:1", "u2:1")
     whole = store.read()
-    assert whole.pairs == [("one", "")]
-    assert whole.lines_skipped == {"injected_context": 1}
+    assert [one.user_text for one in whole.exchanges] == typed
+    assert whole.lines_skipped == {}
+
+
+def test_only_reasoning_at_the_very_start_of_a_reply_is_no_words(store: Store) -> None:
+    store.bubble("u1", 1, "what does R1 send?")
+    store.bubble("a1", 2, "R1 opens with `<think>`, reasons, and ends with `</think>` before it answers.")
+    store.bubble("a2", 2, "\n<think>hm</think>\n\nMore `<think>`x`</think>`.")
+    store.bubble("a3", 2, "<think>only this</think>")
+    store.composer("u1:1", "a1:2", "a2:2", "a3:2")
+    whole = store.read()
+    assert whole.exchanges[0].reply_text == (
+        "R1 opens with `<think>`, reasons, and ends with `</think>` before it answers.\n\nMore `<think>`x`</think>`."
+    )
+    assert whole.lines_skipped == {"thinking": 2}
 
 
 def test_the_transcript_of_the_same_conversation_has_the_same_keys(store: Store) -> None:

@@ -143,7 +143,7 @@ def test_a_session_with_context_a_notice_and_an_abort() -> None:
         ("Add it then", "Adding it.", "interrupted"),
         ("What does the <user_query> tag mean in a transcript?", "It holds what you asked.", "open"),
     ]
-    assert found.lines_skipped == {"thinking": 1, "notification": 1, "empty": 1}
+    assert found.lines_skipped == {"thinking": 2, "notification": 1, "empty": 1, "injected_context": 1}
     first = found.exchanges[0]
     assert [(one.kind, one.name) for one in first.attachments] == [("image", "/home/sam/shots/reef.png")]
     assert (first.started_at, first.time_quality) == (AT_13_11, "turn")
@@ -190,11 +190,28 @@ def test_cuts_of_the_main_session_do_not_matter() -> None:
         ),
         ("\ufeff<user_query>yes</user_query>", "yes", ""),
         ("[Image]\nWhat is it?", "What is it?", ""),
+        (
+            "<rules>\nNever use var.\n</rules>\nApply these to src/",
+            "<rules>\nNever use var.\n</rules>\nApply these to src/",
+            "",
+        ),
+        ("Apply these:\n<rules>\nx\n</rules>", "Apply these:\n<rules>\nx\n</rules>", ""),
+        ("<rules>\nNever use var.\n</rules>", "<rules>\nNever use var.\n</rules>", ""),
     ],
 )
 def test_the_words_of_a_prompt(text: str, expected: str, reason: str) -> None:
     query = read_query(text)
     assert (query.text, query.reason) == (expected, reason)
+
+
+def test_what_is_cut_around_a_query_and_from_a_reply_is_counted() -> None:
+    found = read(
+        line("user", "<rules>\nx\n</rules>\n<user_query>\nDo it\n</user_query>"),
+        line("assistant", "<think>hm</think>Done."),
+        line("user", "<user_query>\nAgain\n</user_query>"),
+    )
+    assert found.pairs == [("Do it", "Done."), ("Again", "")]
+    assert found.lines_skipped == {"injected_context": 1, "thinking": 1}
 
 
 @pytest.mark.parametrize(
@@ -234,6 +251,8 @@ def test_a_time_inside_the_words_is_not_that_of_the_words() -> None:
         ("[REDACTED]\nDone.", "[REDACTED]\nDone."),
         ("<think>hidden</think>Done.", "Done."),
         ("<think> is a tag", "<think> is a tag"),
+        ("<think>a</think>\n<think>b</think>\nDone.", "Done."),
+        ("It opens with `<think>` and ends with `</think>`.", "It opens with `<think>` and ends with `</think>`."),
     ],
 )
 def test_the_words_of_a_reply(text: str, expected: str) -> None:

@@ -73,7 +73,7 @@ def test_an_old_transcript_gives_its_exchanges() -> None:
     assert first.key == fallback_key("cursor", first.session_id, 0, first.user_text)
     assert (first.cwd, first.started_at, first.time_quality) == ("/home/sam/tide-pool", None, "none")
     assert (first.line_start, first.line_end) == (1, 25)
-    assert found.lines_skipped == {"thinking": 2}
+    assert found.lines_skipped == {"thinking": 2, "injected_context": 1}
 
 
 def test_cuts_of_an_old_transcript_do_not_matter() -> None:

@@ -62,6 +62,10 @@ class TestSample:
         counts = {name: told.lines_skipped[name] for name in ("repeated_prompt", "injected_context", "thinking")}
         assert counts == {"repeated_prompt": 8, "injected_context": 5, "thinking": 22}
 
+    def test_its_project_is_where_its_tools_ran(self) -> None:
+        told = read_file(FORMAT, SAMPLE)
+        assert {one.cwd for one in told.sessions} == {"/private/tmp/as-agent-lab/kimi/project"}
+
     def test_cuts_and_restarts_do_not_matter(self) -> None:
         assert_cuts_do_not_matter(FORMAT, SAMPLE.read_bytes(), str(SAMPLE))
 
@@ -136,6 +140,18 @@ def test_a_skill_that_was_called_is_a_turn_with_the_words_after_its_name() -> No
     told = parse(FORMAT, called, said("First.", "s1"), bare, said("Second.", "s2"))
     assert told.pairs == [("the harbour", "First."), ("", "Second.")]
     assert {one.user_kind for one in told.exchanges} == {"slash_args"}
+
+
+@pytest.mark.parametrize("field", ["display", "args"])
+def test_the_first_call_that_names_a_directory_names_the_project(field: str) -> None:
+    calls = [
+        loop("tool.call", name="Bash", toolCallId=str(number), **{field: {"command": "ls", "cwd": cwd}})
+        for number, cwd in enumerate(["/work/tides", "/work/tides/src", ""])
+    ]
+    told = parse(FORMAT, prompt("hi"), *calls, said("done"), prompt("more"))
+    assert [one.cwd for one in told.exchanges] == ["/work/tides", "/work/tides"]
+    assert {one.cwd for one in told.sessions} == {"/work/tides"}
+    assert parse(FORMAT, prompt("hi"), loop("tool.call", name="Bash", display=7, args=[])).sessions[0].cwd == ""
 
 
 def test_a_step_that_ends_the_turn_completes_it() -> None:

@@ -84,7 +84,7 @@ class TestSamples:
                 "jazzyalex-019f0000-0000-7000-8000-000000000005",
                 [('Inspect {"glued": "objects"} safely.', "Recovered both synthetic objects.")],
             ),
-            ("jazzyalex-system_telemetry", [("", "[trimmed for fixture]")]),
+            ("jazzyalex-system_telemetry", [("", "[trimmed for fixture]\n\n[trimmed for fixture]")]),
         ],
     )
     def test_prompts_and_replies(self, name: str, pairs: list[tuple[str, str]]) -> None:

@@ -6,7 +6,6 @@ the same steps; where both are there the shortened one yields nothing.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from typing import Any
 
@@ -29,7 +28,7 @@ SUFFIXES = (".jsonl",)
 
 _EDITIONS = ("antigravity", "antigravity-cli", "antigravity-ide")
 _FULL, _SHORT = "transcript_full.jsonl", "transcript.jsonl"
-_REQUEST = re.compile(r"\s*<USER_REQUEST>\s*(.*?)\s*</USER_REQUEST>.*", re.DOTALL)
+_REQUEST, _REQUEST_END = "<USER_REQUEST>", "</USER_REQUEST>"
 """What newer versions put around the words; metadata follows."""
 
 
@@ -108,11 +107,13 @@ class AntigravityReader:
 
     def _turn(self, step: AntigravityStep, place: Place) -> UserTurn:
         text = as_text(step.content)
-        request = _REQUEST.fullmatch(text)
+        head, _, rest = text.partition(_REQUEST)
+        request, closing, _ = rest.rpartition(_REQUEST_END)
+        is_wrapped = bool(closing) and not head.strip()
         return UserTurn(
             session=self._session,
             place=place,
-            text=request[1] if request else text,
+            text=request.strip() if is_wrapped else text,
             at=to_epoch_ms(step.created_at),
             key=self._key(step),
         )
@@ -125,6 +126,7 @@ class AntigravityReader:
             message_id=self._message_id(step),
             key=self._key(step),
             at=to_epoch_ms(step.created_at),
+            may_be_retold=True,
         )
 
     def _tool_calls(self, step: AntigravityStep, place: Place) -> list[ToolCall]:

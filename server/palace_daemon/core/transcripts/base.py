@@ -116,6 +116,15 @@ class TranscriptFormat(Protocol):
 
 
 @runtime_checkable
+class PlacedFormat(TranscriptFormat, Protocol):
+    """A format with files that only their name in the agent's own folder tells from other data."""
+
+    def sniff_in_place(self, path: str, head: bytes) -> bool:
+        """Return whether the file at ``path``, which :meth:`~TranscriptFormat.may_hold` let pass, is one."""
+        ...
+
+
+@runtime_checkable
 class DatabaseFormat(TranscriptFormat, Protocol):
     """An agent's SQLite database: each conversation in it is a source of its own.
 

@@ -32,7 +32,7 @@ _ROOT = "00000000-0000-4000-8000-000000000000"
 """What a first message names as its parent."""
 
 _FILLER = re.compile(
-    r"^[ \t]*(`{3,}|~{3,})[^\n]*\n\s*This block is not supported on your current device yet\.\s*\n[ \t]*\1[ \t]*$\n?",
+    r"^[ \t]*(`{3,}+|~{3,}+)[^\n]*\n\s*This block is not supported on your current device yet\.\s*\n[ \t]*\1[ \t]*$\n?",
     re.MULTILINE,
 )
 _IMAGE_NAME = re.compile(r".*\.(png|jpe?g|gif|webp|heic|bmp|svg)", re.IGNORECASE)

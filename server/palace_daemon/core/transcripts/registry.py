@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from palace_daemon.core.transcripts.aider.format import AiderFormat
 from palace_daemon.core.transcripts.amp import AmpFormat
 from palace_daemon.core.transcripts.antigravity import AntigravityFormat
-from palace_daemon.core.transcripts.base import DatabaseFormat, SealedStore, TranscriptFormat
+from palace_daemon.core.transcripts.base import DatabaseFormat, PlacedFormat, SealedStore, TranscriptFormat
 from palace_daemon.core.transcripts.chatgpt.format import ChatGptFormat
 from palace_daemon.core.transcripts.claude_ai import ClaudeAiFormat
 from palace_daemon.core.transcripts.claude_code.format import ClaudeCodeFormat
@@ -88,6 +88,7 @@ LINE_SUFFIX = ".jsonl"
 """Ending of files that grow line by line: what is there may be the beginning of a first line."""
 
 _LINES_LOOKED_AT = 64
+_DOCUMENT_HEAD_BYTES = 1 << 20
 
 HEAD_BYTES = 64 * 1024
 """How much of a file's start :func:`detect` wants to see."""
@@ -102,12 +103,21 @@ def detect(path: str, head: bytes) -> TranscriptFormat | None:
     """
     candidates = [known for known in FORMATS if known.shape == "document" or may_be_lines(head)]
     for known in candidates:
-        if known.may_hold(path) and known.sniff(head):
+        if known.may_hold(path) and _is_in_place(known, path, _head_for(known, head)):
             return known
     for known in candidates:
-        if (known.shape == "document" or not path.endswith(known.suffixes)) and known.sniff(head):
+        if (known.shape == "document" or not path.endswith(known.suffixes)) and known.sniff(_head_for(known, head)):
             return known
     return None
+
+
+def _is_in_place(known: TranscriptFormat, path: str, head: bytes) -> bool:
+    return known.sniff(head) or (isinstance(known, PlacedFormat) and known.sniff_in_place(path, head))
+
+
+def _head_for(known: TranscriptFormat, head: bytes) -> bytes:
+    """Return what a format looks at: of a document its beginning, however long its first line is."""
+    return head if known.shape == "lines" else head[:_DOCUMENT_HEAD_BYTES]
 
 
 def may_be_lines(head: bytes) -> bool:
@@ -167,13 +177,14 @@ def why_unreadable(path: str, head: bytes) -> str:
 def has_known_suffix(path: str) -> bool:
     """Return whether a file below a directory that a person named is worth a look into it."""
     plain = plain_name(path)
-    return plain.endswith(_SUFFIXES) or may_hold(plain)
+    return plain.lower().endswith(_SUFFIXES) or may_hold(plain)
 
 
 def plain_name(path: str) -> str:
     """Return ``path`` without the ending that a compression adds."""
     for suffix in COMPRESSED_SUFFIXES:
-        path = path.removesuffix(suffix)
+        if path.lower().endswith(suffix):
+            path = path[: -len(suffix)]
     return path
 
 

@@ -1,16 +1,24 @@
 """One session of an Aider history: prompts, tool lines and replies, told apart by how Aider writes them.
 
 Aider ends the lines of prompts and tool lines with two spaces and leaves those of replies alone; that tells a prompt
-from a heading and a tool line from a quotation in a reply. Where an editor took the spaces away, what stands around
-the line decides.
+from a heading and a tool line from a quotation in a reply, and ends a reply that was cut inside code. Where an editor
+took the spaces away, a prompt is told by the empty lines above it, a tool line by its words and its neighbours.
 """
 
 from __future__ import annotations
 
 import re
+from bisect import bisect_left
 
 from msgspec import Struct, field
 
+from palace_daemon.core.transcripts.aider.marks import (
+    begins_thinking,
+    ends_reply,
+    ends_thinking,
+    is_own,
+    without_thinking,
+)
 from palace_daemon.core.transcripts.reading.stamps import to_epoch_ms
 from palace_daemon.core.transcripts.reading.text_lines import Fence, TextLines
 from palace_daemon.core.turns import Event, Facts, Place, Reading, ReplyText, ToolCall, TurnEnd, UserTurn
@@ -27,8 +35,6 @@ _VERSION = re.compile(r"Aider v(\S+)")
 _EDITED = re.compile(r"Applied edit to (.+)")
 _INTERRUPTED = re.compile(r"\^C\b")
 _REPLY_DONE = re.compile(r"Tokens: .* sent\b")
-_AFTER_REPLY = re.compile(r"Tokens: .* sent\b|\^C\b|Applied edit to |Commit [0-9a-f]{7} ")
-"""Lines that only Aider writes, and only once a reply has ended: code that is still open there was never closed."""
 
 _COMMAND = re.compile(r"/([a-z][a-z-]*)(?:\s+(.*))?$", re.DOTALL)
 _PROSE_COMMANDS = frozenset({"ask", "code", "architect", "context"})
@@ -39,14 +45,6 @@ _COMMANDS = _PROSE_COMMANDS | {
     *("think-tokens", "tokens", "undo", "voice", "weak-model", "web"),
 }
 """What begins with another word behind a slash is prose, such as a path."""
-
-_THINKING_START = re.compile(r"<thinking-content-[0-9a-f]+>|\u25ba \*\*THINKING\*\*")
-_THINKING_END = re.compile(r"</thinking-content-[0-9a-f]+>|\u25ba \*\*ANSWER\*\*")
-_THINKING = re.compile(
-    r"^<thinking-content-[0-9a-f]+>.*?(?:^</thinking-content-[0-9a-f]+>[ \t]*\n?|\Z)"
-    r"|^(?:-{3,}\n)?\u25ba \*\*THINKING\*\*.*?^\u25ba \*\*ANSWER\*\*[ \t]*\n?",
-    re.DOTALL | re.MULTILINE,
-)
 
 
 class _Reply(Struct, frozen=True):
@@ -137,6 +135,11 @@ class _Scan:
         self._fence = Fence()
         self._reply_first = -1
         self._is_thinking = self._is_after_reply = False
+        self._is_after_tool = self._is_after_command = False
+        marks = ((index, line) for index, line in enumerate(lines.lines[first:end], first))
+        known = [(index, ends_thinking(line)) for index, line in marks if ends_thinking(line) or begins_thinking(line)]
+        self._thinking_marks = [index for index, _ in known]
+        self._thinking_ends = [is_end for _, is_end in known]
         self._model = self._version = ""
 
     def run(self) -> None:
@@ -144,11 +147,14 @@ class _Scan:
         index = self._first
         while index < self._end:
             line = self._lines.lines[index]
-            if self._is_tool(line):
+            if self._is_tool(index, line):
                 self._end_reply(index)
                 self._take_tool(index, line)
+                self._is_after_tool = True
                 index += 1
-            elif self._is_prompt(index, line):
+                continue
+            self._is_after_tool = False
+            if self._is_prompt(index, line):
                 self._end_reply(index)
                 index = self._take_prompt(index)
             else:
@@ -162,8 +168,8 @@ class _Scan:
     def _follow(self, line: str) -> None:
         """Keep track of what stands open in a reply."""
         if self._is_thinking:
-            self._is_thinking = not _THINKING_END.match(line)
-        elif _THINKING_START.match(line) and not self._fence.is_open:
+            self._is_thinking = not ends_thinking(line)
+        elif begins_thinking(line) and not self._fence.is_open:
             self._is_thinking = True
         else:
             self._fence.feed(line)
@@ -173,19 +179,30 @@ class _Scan:
         """Whether the line stands in reasoning or code, where marks mean nothing."""
         return self._is_thinking or self._fence.is_open
 
-    def _is_tool(self, line: str) -> bool:
+    def _is_tool(self, index: int, line: str) -> bool:
         match = _TOOL.match(line)
         if match is None or (self._has_breaks and not line.endswith(_HARD_BREAK)):
             return False
-        return not self._is_inside or bool(_AFTER_REPLY.match(match[1] or ""))
+        words = match[1] or ""
+        if self._is_inside:
+            return ends_reply(words)
+        is_next = self._is_after_tool or (self._is_after_command and not self._is_blank(index - 1))
+        return self._has_breaks or not self.turns or is_next or is_own(words)
 
     def _is_prompt(self, index: int, line: str) -> bool:
-        if not _PROMPT.match(line) or self._is_inside or not (index == self._first or self._is_blank(index - 1)):
+        if not _PROMPT.match(line) or not (index == self._first or self._is_blank(index - 1)):
             return False
-        if self._has_breaks:
-            return line.endswith(_HARD_BREAK)
+        if self._has_breaks:  # code and reasoning that stand open here were cut, and are no code and no reasoning
+            return line.endswith(_HARD_BREAK) and not (self._is_thinking and self._ends_thinking_below(index))
+        if self._is_inside:
+            return False
         # Aider leaves two empty lines between a reply and the next prompt, a heading in a reply has one above it.
         return not self._is_after_reply or self._is_blank(index - 2)
+
+    def _ends_thinking_below(self, index: int) -> bool:
+        """Return whether the next mark of reasoning is an end: then it goes on here."""
+        found = bisect_left(self._thinking_marks, index)
+        return found < len(self._thinking_ends) and self._thinking_ends[found]
 
     def _is_blank(self, index: int) -> bool:
         return index < self._first or self._lines.is_blank(index)
@@ -217,6 +234,7 @@ class _Scan:
         self._is_after_reply = False
         place = self._lines.place(first, index)
         text, kind, reason = _words("\n".join(parts).strip())
+        self._is_after_command = reason in ("slash_command", "shell_command")
         if reason:
             self.skipped.append(reason)
         self.turns.append(_Turn(place=place, text=text, kind=kind, model=self._model, version=self._version))
@@ -230,7 +248,7 @@ class _Scan:
         if not self.turns:  # a long command line goes on below its tool line
             self.skipped.append("before_first_prompt")
             return
-        text, count = _THINKING.subn("", self._lines.text(first, end))
+        text, count = without_thinking(self._lines.text(first, end))
         self.skipped += ["thinking"] * count
         if text.strip():
             self.turns[-1].items.append(_Reply(self._lines.place(first, end), text.strip("\n").rstrip()))

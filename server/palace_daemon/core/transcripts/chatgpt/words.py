@@ -20,6 +20,7 @@ _SIDE_CHANNELS = frozenset({"commentary", "analysis"})
 
 _SPAN = re.compile("( ?)\ue200(\\w+)\ue202([^\ue200\ue201]*)\ue201")
 """A citation or a named thing: its kind and its arguments between marks of the private use area."""
+_SPAN_END = "\ue201"
 _LONE_MARK = re.compile("[\ue200-\ue2ff]")
 _SOURCE_MARK = re.compile("\u3010\\d+(?::\\d+)?\u2020[^\u3010\u3011\n]*\u3011")
 
@@ -47,8 +48,8 @@ def read_node(name: str, node: Any, place: Place, default_model: str) -> Message
             tools=tools,
             skipped=() if is_call else (reason,),
         )
-    texts, attachments, skipped = _parts(message.get("content"), metadata)
     is_user = role == "user"
+    texts, attachments, skipped = _parts(message.get("content"), metadata, is_user=is_user)
     if not texts and not (is_user and attachments):
         return Message(id=name, parent=parent, place=place, skipped=skipped or ("empty",))
     return Message(
@@ -85,7 +86,9 @@ def _why_no_words(message: dict[str, Any], metadata: dict[str, Any], role: str) 
     return next((reason for holds, reason in checks if holds), "")
 
 
-def _parts(content: Any, metadata: dict[str, Any]) -> tuple[list[str], tuple[Attachment, ...], tuple[str, ...]]:
+def _parts(
+    content: Any, metadata: dict[str, Any], *, is_user: bool
+) -> tuple[list[str], tuple[Attachment, ...], tuple[str, ...]]:
     """Return the texts, the attachments, and why other parts are passed over."""
     content = content if isinstance(content, dict) else {"parts": [content]}
     parts = content.get("parts")
@@ -95,7 +98,7 @@ def _parts(content: Any, metadata: dict[str, Any]) -> tuple[list[str], tuple[Att
     skipped: list[str] = []
     for part in parts:
         if isinstance(part, str):
-            texts.append(_without_marks(part, metadata))
+            texts.append(part if is_user else _without_marks(part, metadata))
             continue
         part = _dict(part)  # noqa: PLW2901 - anything else counts as absent
         kind = as_text(part.get("content_type"))
@@ -137,21 +140,29 @@ def _status(message: dict[str, Any], metadata: dict[str, Any]) -> ExchangeStatus
 
 
 def _without_marks(text: str, metadata: dict[str, Any]) -> str:
-    """Return ``text`` without the marks that the application draws citations from; named things keep their name."""
+    """Return a reply without the marks that the application draws citations from; named things keep their name."""
     if "\u3010" in text:
         text = _SOURCE_MARK.sub("", text)
     if not _LONE_MARK.search(text):
         return text
+    shown = _shown_words(metadata)
+    for run, words in shown.items():
+        if run.count(_SPAN_END) > 1:  # several spans that are shown as one
+            text = text.replace(run, words)
+    return _LONE_MARK.sub("", _SPAN.sub(lambda span: _name_in(span, shown), text))
+
+
+def _shown_words(metadata: dict[str, Any]) -> dict[str, str]:
+    """Return what the application shows in place of each span, the blanks before it left out."""
     references = metadata.get("content_references")
-    for reference in references if isinstance(references, list) else []:
-        matched = as_text(_dict(reference).get("matched_text"))
-        if _LONE_MARK.search(matched):
-            text = text.replace(matched, as_text(reference.get("alt")))
-    return _LONE_MARK.sub("", _SPAN.sub(_name_in, text))
+    known = [item for item in references if isinstance(item, dict)] if isinstance(references, list) else []
+    return {as_text(item.get("matched_text")).lstrip(" "): as_text(item.get("alt")) for item in known}
 
 
-def _name_in(span: re.Match[str]) -> str:
-    """Return the name that a span shows; a citation shows none."""
+def _name_in(span: re.Match[str], shown: dict[str, str]) -> str:
+    """Return the words that stand for a span: those that the message tells, else its name; a citation has none."""
+    if (words := shown.get(span[0].lstrip(" "))) is not None:
+        return f"{span[1]}{words}" if words else ""
     if span[2] == "cite":
         return ""
     try:

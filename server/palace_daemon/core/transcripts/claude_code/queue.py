@@ -1,7 +1,8 @@
 """Prompts that a person typed while the agent worked, between their entry and their delivery.
 
-``enqueue`` carries the words. ``remove`` says they were delivered into the running turn: no user line follows, but
-versions from 2.1.97 write an attachment with the same words. ``dequeue`` says they become a normal user line;
+``enqueue`` carries the words. ``remove`` says they were delivered into the running turn, which opens their exchange: no
+user line follows, but versions from 2.1.97 write an attachment with the same words, before or after. ``dequeue`` says
+they become a normal user line;
 ``popAll`` that they were pulled back for editing.
 """
 
@@ -29,23 +30,26 @@ class PromptQueue(Struct, array_like=True):
     """The queue of one session, first in, first out."""
 
     waiting: list[Waiting] = field(default_factory=list)
-    delivered: list[Waiting] = field(default_factory=list)
-    """Delivered, but not yet opened: an attachment with the record's id may follow."""
     dequeued: int = 0
     """Prompts taken out since the last user line."""
     opened: list[str] = field(default_factory=list)
     """Opened without an attachment since the last turn; one that follows late is a repetition."""
+    cwd: str = ""
+    branch: str = ""
+    agent_version: str = ""
+    """Where the session stood at its last record: those of the queue do not tell."""
 
     def enqueue(self, prompt: Waiting) -> None:
         """Note a prompt that was typed."""
         self.waiting.append(prompt)
 
-    def deliver(self) -> None:
-        """The oldest prompt went into the running turn."""
-        if self.waiting:
-            prompt = self.waiting.pop(0)
-            if prompt.text and not prompt.is_told:
-                self.delivered.append(prompt)
+    def deliver(self) -> Waiting | None:
+        """Return the oldest prompt, which went into the running turn, unless its words are told or none."""
+        prompt = self.waiting.pop(0) if self.waiting else None
+        if prompt is None or not prompt.text or prompt.is_told:
+            return None
+        self.opened.append(prompt.text)
+        return prompt
 
     def dequeue(self) -> None:
         """The oldest prompt becomes a user line of its own."""
@@ -60,13 +64,6 @@ class PromptQueue(Struct, array_like=True):
             self.waiting.remove(matching[0])
         else:
             self.waiting.clear()
-
-    def flush(self) -> list[Waiting]:
-        """Return the delivered prompts, to be opened now; called before the next reply or turn."""
-        delivered, self.delivered = self.delivered, []
-        if delivered:
-            self.opened = [prompt.text for prompt in delivered]
-        return delivered
 
     def abandon(self, prompt_text: str) -> list[Waiting]:
         """Return the prompts that a crash left in the queue, when another prompt arrives that is none of them.
@@ -83,13 +80,10 @@ class PromptQueue(Struct, array_like=True):
 
     def claim(self, text: str) -> Literal["new", "told"]:
         """An attachment tells ``text``: return whether it opens a turn or repeats one, and settle the queue's copy."""
-        for prompts in (self.delivered, self.waiting):
-            for prompt in prompts:
-                if prompt.text == text and not prompt.is_told:
-                    if prompts is self.delivered:
-                        self.delivered.remove(prompt)
-                    prompt.is_told = True
-                    return "new"
+        for prompt in self.waiting:
+            if prompt.text == text and not prompt.is_told:
+                prompt.is_told = True
+                return "new"
         if text in self.opened:
             self.opened.remove(text)
             return "told"

@@ -95,6 +95,7 @@ class ClaudeReader:
         # A leading summary belongs to another session, so a line says something of its session only if it names one.
         is_telling = bool(record.session_id) or kind in CONVERSATION_TYPES
         facts = self._facts(record, session) if is_telling else None
+        self._note_circumstances(record, session)
         readings = handler(ClaudeLine(record, place, payload, session, self._agent))
         return [Reading(events=(facts,), session=session), *readings] if facts else readings
 
@@ -143,6 +144,14 @@ class ClaudeReader:
         self._told = told
         return Facts(session=session, facts=told)
 
+    def _note_circumstances(self, record: ClaudeRecord, session: str) -> None:
+        """Note where the session stands, for prompts that are delivered by a record that does not tell."""
+        if "/" in session or not record.cwd:
+            return
+        queue = self._state.queues.setdefault(session, PromptQueue())
+        queue.cwd, queue.branch = as_text(record.cwd), as_text(record.git_branch)
+        queue.agent_version = as_text(record.version)
+
     # ------------------------------------------------------------------------------------------- users and replies
 
     def _read_user(self, line: ClaudeLine) -> list[Reading]:
@@ -179,15 +188,14 @@ class ClaudeReader:
         skipped = () if events else ("thinking" if content.has_blocks else "empty",)
         if as_text(line.message.get("stop_reason")) in _STOP_REASONS:
             events.append(TurnEnd(session=line.session, status="complete"))
-        return [*self._before_reply(line), line.reading(tuple(events), skipped)]
+        return [line.reading(tuple(events), skipped)]
 
     # ----------------------------------------------------------------------------------------------------- other lines
 
     def _read_system(self, line: ClaudeLine) -> list[Reading]:
         subtype = as_text(line.record.subtype)
         if subtype in _TURN_ENDS:
-            end = TurnEnd(session=line.session, status="complete")
-            return [*self._before_reply(line), line.reading((end,))]
+            return [line.reading((TurnEnd(session=line.session, status="complete"),))]
         if subtype == "local_command" and isinstance(line.record.content, str):
             words = read_text(line.record.content)
             if words.kind == "slash_args" and not words.reason:
@@ -216,7 +224,8 @@ class ClaudeReader:
                 flags = ("redacted",) if text != words.text and text else ()
                 queue.enqueue(Waiting(text, line.at, line.place, flags))
             case "remove":
-                queue.deliver()
+                if prompt := queue.deliver():
+                    return _open(line, [prompt], queue)
             case "dequeue":
                 queue.dequeue()
             case "popAll":
@@ -233,30 +242,24 @@ class ClaudeReader:
             return [line.skipped((reasons or ["empty"])[0])]
         queue = self._state.queues.setdefault(line.session, PromptQueue())
         if queue.claim(self._redact(typed.text)) == "told":
-            return [line.reading(skipped=("duplicate",))]
+            pictures = tuple(Attached(session=line.session, attachment=picture) for picture in content.attachments)
+            return [line.reading(pictures, skipped=("duplicate",))]
         turn = structs.replace(line.turn(Words(typed.text, "queued")), attachments=content.attachments)
         origin = attached.get("origin")
         if isinstance(origin, dict) and (origin.get("senderTaskId") or origin.get("kind") == "task-notification"):
             turn = structs.replace(turn, kind="automated")
-        return [*self._before_reply(line), line.reading((turn,))]
+        return [line.reading((turn,))]
 
     def _before_turn(self, line: ClaudeLine, typed: Words | None) -> list[Reading]:
-        """Return the queued prompts that come before a turn: delivered ones, and those that a crash left behind."""
+        """Return the queued prompts that a crash left behind; they come before a turn."""
         queue = self._state.queues.get(line.session)
-        if queue is None:
+        if queue is None or not typed or not typed.text:
             return []
-        left = queue.flush()
-        if typed and typed.text:
-            left += queue.abandon(self._redact(typed.text))
-        return _open(line, left)
-
-    def _before_reply(self, line: ClaudeLine) -> list[Reading]:
-        queue = self._state.queues.get(line.session)
-        return _open(line, queue.flush()) if queue else []
+        return _open(line, queue.abandon(self._redact(typed.text)), queue)
 
 
-def _open(line: ClaudeLine, delivered: Sequence[Waiting]) -> list[Reading]:
-    turns = tuple(line.queued_turn(waiting) for waiting in delivered)
+def _open(line: ClaudeLine, prompts: Sequence[Waiting], queue: PromptQueue) -> list[Reading]:
+    turns = tuple(line.queued_turn(waiting, queue) for waiting in prompts)
     return [Reading(events=turns, session=line.session)] if turns else []
 
 

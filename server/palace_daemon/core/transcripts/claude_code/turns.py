@@ -9,7 +9,7 @@ import msgspec
 from msgspec import Struct
 
 from palace_daemon.core.drafts import digest
-from palace_daemon.core.transcripts.claude_code.queue import Waiting
+from palace_daemon.core.transcripts.claude_code.queue import PromptQueue, Waiting
 from palace_daemon.core.transcripts.claude_code.records import AGENT, UUID, ClaudeRecord
 from palace_daemon.core.transcripts.claude_code.words import (
     Content,
@@ -103,8 +103,8 @@ class ClaudeLine:
         is_task = "/" in self.session and kind in REWINDABLE
         return "automated" if is_task or is_notice else kind
 
-    def queued_turn(self, waiting: Waiting) -> UserTurn:
-        """Return the turn of a delivered prompt; this record, which comes after it, tells where the session stood."""
+    def queued_turn(self, waiting: Waiting, queue: PromptQueue) -> UserTurn:
+        """Return the turn of a delivered prompt; its queue knows where the session stood."""
         key = "" if waiting.at is None else f"{self._agent}:queued-{waiting.at}-{digest(waiting.text):016x}"
         return UserTurn(
             session=self.session,
@@ -113,9 +113,9 @@ class ClaudeLine:
             kind="queued",
             at=waiting.at,
             key=key,
-            cwd=as_text(self.record.cwd),
-            branch=as_text(self.record.git_branch),
-            agent_version=as_text(self.record.version),
+            cwd=queue.cwd,
+            branch=queue.branch,
+            agent_version=queue.agent_version,
             flags=waiting.flags,
         )
 
@@ -133,6 +133,7 @@ class ClaudeLine:
                 cwd=as_text(self.record.cwd),
                 branch=as_text(self.record.git_branch),
                 agent_version=as_text(self.record.version),
+                may_be_retold=True,
             )
             for text in content.texts
         ]

@@ -16,11 +16,11 @@ from palace_daemon.core.transcripts.cline.history_words import (
     Words,
     announced_call,
     is_announcement,
-    reply_of,
     without_environment,
     words_in_output,
     words_of,
 )
+from palace_daemon.core.transcripts.cline.spoken import reply_of
 from palace_daemon.core.transcripts.reading.stamps import to_epoch_ms
 from palace_daemon.core.transcripts.reading.targets import target_of
 from palace_daemon.core.transcripts.reading.words import as_text, reason_word
@@ -115,6 +115,7 @@ class HistoryReader:
                 text = as_text(block.get("text"))
                 place = places.of(text)
                 for piece in reply_of(text):
+                    skipped += ["thinking"] if piece.is_thought else []
                     if piece.text:
                         events.append(self._reply(index, message, piece.text, place))
                     if piece.call:

@@ -1,27 +1,39 @@
 """Whose words a text in the model history of Cline, Roo Code or Kilo Code is.
 
 The program wraps a person's words in tags and sends them together with tool output and its own reminders, all under
-the role ``user``. The model's calls are tags in its text.
+the role ``user``. Invariant: words may speak of such tags, so that a wrapper ends with its last closing tag.
 """
 
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from typing import NamedTuple
 
-from palace_daemon.core.transcripts.reading.targets import target_of
+from palace_daemon.core.transcripts.reading.closed_blocks import skip_blanks, without_blocks
 from palace_daemon.model import UserKind
 
-_ENVIRONMENT = re.compile(r"\s*<environment_details>.*?</environment_details>\s*", re.DOTALL)
-_WORDS = re.compile(r"<(task|user_message|feedback|answer)>\n?(.*?)\n?</\1>", re.DOTALL)
 _KINDS: dict[str, UserKind] = {"task": "prompt", "user_message": "prompt", "feedback": "prompt", "answer": "answer"}
-_WHOLE = re.compile(r"\s*<(task|user_message|feedback|answer)>\n?(.*?)\n?</\1>\s*", re.DOTALL)
+_OPENING = re.compile(rf"<({'|'.join(_KINDS)})>")
+_OWN_LINE = re.compile(rf"^<({'|'.join(_KINDS)})>\n", re.MULTILINE)
+_CLOSED_AT_END = re.compile(rf"</(?:{'|'.join(_KINDS)})>\Z")
+_ATTACHED = "file_content|folder_content|workspace_diagnostics|git_working_state|git_commit|terminal_output|url_content"
+"""Tags of what the program puts behind the words for the mentions in them."""
+
 _CALL_RESULT = re.compile(r"\[([a-z_]+)(?: for .*?)?\] Result:\s*", re.DOTALL)
 _REPLY_TO_CALL = re.compile(
-    r"\s*The user (?:approved this operation|denied this operation|has provided feedback)[^\n]*\n+(?=<feedback>)"
+    r"\s*The user (approved this operation|denied this operation|has provided feedback)[^\n]*\n+(?=<feedback>)"
 )
-_DENIED = "The user denied this operation"
+_APPROVED, _DENIED = "approved this operation", "denied this operation"
 _PROGRAM = ("[ERROR] You did not", "[TASK RESUMPTION] ", "[new_task completed]", "[Response interrupted")
+
+SPOKEN = {
+    "attempt_completion": "result",
+    "ask_followup_question": "question",
+    "plan_mode_respond": "response",
+    "plan_mode_response": "response",
+}
+"""Calls that speak to the person, and the argument that holds the words."""
 
 
 class Words(NamedTuple):
@@ -33,7 +45,8 @@ class Words(NamedTuple):
 
 def without_environment(text: str) -> str:
     """Return ``text`` without the closed blocks in which the program describes the editor."""
-    return _ENVIRONMENT.sub("", text) if "<environment_details>" in text else text
+    opening, closing = "<environment_details>", "</environment_details>"
+    return without_blocks(text, opening, closing, has_blanks_before=True, has_blanks_after=True)[0]
 
 
 def announced_call(text: str) -> str:
@@ -52,77 +65,73 @@ def words_in_output(text: str, call: str = "") -> list[Words]:
     head = _CALL_RESULT.match(text)
     start = head.end() if head else 0
     reply = _REPLY_TO_CALL.match(text, start)
+    decision = reply[1] if reply else ""
     is_asked = (head.group(1) if head else call) in SPOKEN
-    found = _WORDS.match(text, reply.end() if reply else start) if reply or is_asked else None
-    if found is None:
+    opening = _OPENING.match(text, reply.end() if reply else start) if reply or is_asked else None
+    if opening is None:
         return []
-    is_denied = text.startswith(_DENIED, start)
-    return [Words(found.group(2), "rejection" if is_denied else _KINDS[found.group(1)])]
+    if decision == _APPROVED and not is_asked:
+        end = _end_before_output(text, opening)
+    else:
+        end = text.rfind(f"</{opening[1]}>", opening.end())
+    if end < 0:
+        return []
+    return [Words(_inside(text, opening, end), "rejection" if decision == _DENIED else _KINDS[opening[1]])]
 
 
 def words_of(text: str) -> list[Words]:
-    """Return a person's words in a text block that is no output: what stands in tags, else all of it."""
-    whole = _WHOLE.fullmatch(text)
-    if whole and f"<{whole.group(1)}>" not in whole.group(2):
-        return [Words(whole.group(2), _KINDS[whole.group(1)])]
-    found = [Words(match.group(2), _KINDS[match.group(1)]) for match in _WORDS.finditer(text)]
+    """Return a person's words in a text block that is no output: what stands in the program's tags, else all of it."""
+    start = _first_wrapper(text)
+    found = list(_wrapped(text, start)) if start >= 0 else []
     if found or text.startswith(_PROGRAM):
         return found
     return [Words(text, "prompt")] if text.strip() else []
 
 
-# ----------------------------------------------------------------------------------------------------- the model's text
+def _first_wrapper(text: str) -> int:
+    """Return where the first tag of the program's own stands, -1 where there is none.
 
-_CALLS = (
-    "execute_command|read_file|write_to_file|replace_in_file|apply_diff|edit_file|insert_content|search_and_replace"
-    "|search_files|list_files|list_code_definition_names|codebase_search|browser_action|use_mcp_tool"
-    "|access_mcp_resource|ask_followup_question|attempt_completion|plan_mode_respond|plan_mode_response|new_task"
-    "|switch_mode|update_todo_list|fetch_instructions|load_mcp_documentation|new_rule|condense|report_bug|web_fetch"
-    "|web_search|run_slash_command|generate_image|summarize_task"
-)
-_CALL = re.compile(rf"^[ \t]*<({_CALLS})>(.*?)(?:</\1>|\Z)", re.DOTALL | re.MULTILINE)
-_THINKING = re.compile(r"<thinking>.*?</thinking>\s*", re.DOTALL)
-_INTERRUPTED = re.compile(r"\s*\[Response interrupted by [^\]\n]*\]\s*\Z")
-_ARGUMENT = re.compile(r"<([a-z_]+)>([^<]*)</\1>")
-
-SPOKEN = {
-    "attempt_completion": "result",
-    "ask_followup_question": "question",
-    "plan_mode_respond": "response",
-    "plan_mode_response": "response",
-}
-"""Calls that speak to the person, and the argument that holds the words."""
+    It begins the text, or stands behind a sentence of the program: on a line of its own, and nothing follows it.
+    """
+    start = skip_blanks(text, 0)
+    if opening := _OPENING.match(text, start):
+        end = text.rfind(f"</{opening[1]}>") + len(f"</{opening[1]}>")
+        rest = skip_blanks(text, end)
+        is_wrapper = text.startswith("\n", opening.end()) or rest == len(text) or text[rest] == "<"
+        return start if is_wrapper else -1
+    found = _OPENING.search(text) if text.startswith(_PROGRAM) else _OWN_LINE.search(text)
+    is_wrapper = text.startswith(_PROGRAM) or _CLOSED_AT_END.search(text.rstrip()[-20:]) is not None
+    return found.start() if found and is_wrapper else -1
 
 
-class Spoken(NamedTuple):
-    """A piece of a reply: words, or a call; of a call that speaks, both."""
-
-    text: str
-    call: str = ""
-    target: str = ""
-
-
-def reply_of(text: str) -> list[Spoken]:
-    """Return the pieces of a model's text, in order."""
-    text = _INTERRUPTED.sub("", _THINKING.sub("", text))
-    pieces = []
-    end = 0
-    for match in _CALL.finditer(text):
-        pieces.append(Spoken(text[end : match.start()].strip()))
-        name, body = match.groups()
-        end = match.end()
-        field = SPOKEN.get(name)
-        if field is None:
-            arguments = dict(_ARGUMENT.findall(body))
-            called = arguments.get("tool_name") or name
-            pieces.append(Spoken("", called, target_of(arguments) or arguments.get("server_name", "")))
-        else:
-            pieces.append(Spoken(_argument(body, field), name))
-    pieces.append(Spoken(text[end:].strip()))
-    return [piece for piece in pieces if piece.text or piece.call]
+def _wrapped(text: str, start: int) -> Iterator[Words]:
+    """Yield what the program wrapped, from ``start`` on; of each tag there is one wrapper, or a run of them."""
+    done: set[str] = set()
+    while opening := _OPENING.search(text, start):
+        tag = opening[1]
+        start = opening.end()
+        if tag in done:
+            continue
+        done.add(tag)
+        attached = re.compile(rf"</{tag}>\s*<(?:{_ATTACHED})\b").search(text, start)
+        end = attached.start() if attached else text.rfind(f"</{tag}>", start)
+        if end < 0:
+            continue
+        yield from (Words(one, _KINDS[tag]) for one in _run(_inside(text, opening, end), tag))
+        start = end
 
 
-def _argument(body: str, name: str) -> str:
-    """Return a named argument, which may hold anything, its own closing tag cut off included."""
-    _, _, rest = body.partition(f"<{name}>")
-    return rest.rpartition(f"</{name}>")[0].strip() or rest.strip()
+def _run(inside: str, tag: str) -> list[str]:
+    """Return the wrappers of one tag that follow each other, each with its tags on lines of their own."""
+    return re.split(rf"\n</{tag}>\s*\n<{tag}>\n", inside)
+
+
+def _end_before_output(text: str, opening: re.Match[str]) -> int:
+    """Return where a wrapper ends behind which the call's output may stand: the program gives its tags own lines."""
+    tag = opening[1]
+    own = re.compile(rf"^</{tag}>$", re.MULTILINE).search(text, opening.end())
+    return own.start() if own else text.find(f"</{tag}>", opening.end())
+
+
+def _inside(text: str, opening: re.Match[str], end: int) -> str:
+    return text[opening.end() : end].removeprefix("\n").removesuffix("\n")

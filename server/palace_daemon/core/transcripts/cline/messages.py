@@ -15,6 +15,7 @@ from palace_daemon.core.ports import Beside
 from palace_daemon.core.transcripts.base import NOTHING_BESIDE, Redactor, Shape
 from palace_daemon.core.transcripts.cline.tasks import CLINE
 from palace_daemon.core.transcripts.document_parser import DocumentParser
+from palace_daemon.core.transcripts.reading.closed_blocks import without_blocks
 from palace_daemon.core.transcripts.reading.homes import below_home
 from palace_daemon.core.transcripts.reading.stamps import to_epoch_ms
 from palace_daemon.core.transcripts.reading.targets import target_of
@@ -26,7 +27,6 @@ from palace_daemon.model import Attachment, Relation, SessionFacts
 _SUFFIX = ".messages.json"
 _COMPACTION_SUFFIX = ".compaction.json"
 _AGENTS = frozenset({"lead", "subagent", "teammate"})
-_NOTICE = re.compile(r"\s*<SYSTEM_NOTICE>.*?</SYSTEM_NOTICE>\s*", re.DOTALL)
 _INPUT = re.compile(r"\s*<user_input(?:\s[^>]*)?>\n?(.*?)\n?</user_input>\s*", re.DOTALL)
 _OWN_RANK = 2
 
@@ -98,6 +98,11 @@ class _MessagesReader:
         return _object(decode_value(content).value) if content else {}
 
 
+def _without_notices(text: str) -> str:
+    opening, closing = "<SYSTEM_NOTICE>", "</SYSTEM_NOTICE>"
+    return without_blocks(text, opening, closing, has_blanks_before=True, has_blanks_after=True)[0]
+
+
 def _facts(session: str, value: dict[str, Any], manifest: dict[str, Any]) -> SessionFacts:
     is_helper = value.get("agent") in ("subagent", "teammate")
     fork = _object(_object(manifest.get("metadata")).get("fork"))
@@ -153,7 +158,7 @@ class _Messages:
             kind = as_text(block.get("type"))
             if kind == "text":
                 raw = as_text(block.get("text"))
-                text = _NOTICE.sub("", raw) if "<SYSTEM_NOTICE>" in raw else raw
+                text = _without_notices(raw)
                 whole = _INPUT.fullmatch(text)
                 words.append(whole.group(1) if whole else text)
                 skipped += ["injected_context"] if text != raw else []

@@ -1,8 +1,8 @@
 """Cline, Roo Code and Kilo Code: the task folders of the three VS Code extensions that share one code base.
 
 A task folder holds what the person saw (``ui_messages.json``, earlier ``claude_messages.json``) and what the model got
-(``api_conversation_history.json``). Invariant: the latter is read only where the former is missing: it loses its
-beginning when it is condensed.
+(``api_conversation_history.json``). Invariant: the latter is read only where the former is missing, or holds no words
+of a person: it loses its beginning when it is condensed.
 """
 
 from __future__ import annotations
@@ -11,17 +11,17 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from palace_daemon.core.documents import Places, decode_prefix
+from palace_daemon.core.documents import Places, decode_prefix, decode_value
 from palace_daemon.core.ports import Beside
 from palace_daemon.core.transcripts.base import NOTHING_BESIDE, Redactor, Shape
-from palace_daemon.core.transcripts.cline.facts import read_task
+from palace_daemon.core.transcripts.cline.facts import is_task, read_task
 from palace_daemon.core.transcripts.cline.history import HistoryReader
-from palace_daemon.core.transcripts.cline.ui import UiReader
+from palace_daemon.core.transcripts.cline.ui import UiReader, first_text, has_words
 from palace_daemon.core.transcripts.document_parser import DocumentParser
 from palace_daemon.core.transcripts.reading.homes import below_home
 from palace_daemon.core.transcripts.reading.words import as_text, path_parts
 from palace_daemon.core.transcripts.vscode_chat.dirs import storage_dirs
-from palace_daemon.core.transcripts.vscode_chat.workspace import parent_of
+from palace_daemon.core.transcripts.vscode_chat.workspace import join, parent_of
 from palace_daemon.core.turns import Reading
 
 CLINE, ROO, KILO = "cline", "roo-code", "kilo-code"
@@ -41,6 +41,7 @@ _ROO_MARKS = re.compile(
 )
 """What only Roo Code writes, for tasks that were moved to a place that does not tell."""
 
+_ROLES = ("user", "assistant")
 _HISTORY_MARKS = ("<task>", "<environment_details>", "<user_message>", "<feedback>")
 
 
@@ -95,6 +96,14 @@ class TaskFormat:
             return False
         return _is_ui(value) or _is_history(value)
 
+    def sniff_in_place(self, path: str, head: bytes) -> bool:
+        """Return whether a file in the extension's own folder is one by its name and its first message."""
+        value = decode_prefix(head)
+        if path_parts(path)[-1] != _HISTORY_NAME or owner_of(path) != self.agent or self._is_moved:
+            return False
+        first = value[0] if isinstance(value, list) and value else None
+        return isinstance(first, dict) and first.get("role") in _ROLES and isinstance(first.get("content"), str | list)
+
     def open(
         self, path: str, redact: Redactor, state: bytes | None = None, beside: Beside = NOTHING_BESIDE
     ) -> DocumentParser:
@@ -117,7 +126,7 @@ def _is_ui(messages: list[Any]) -> bool:
 
 def _is_history(messages: list[Any]) -> bool:
     first = messages[0]
-    if first.get("role") not in ("user", "assistant") or not {"content"} <= first.keys():
+    if first.get("role") not in _ROLES or not {"content"} <= first.keys():
         return False
     texts = [first["content"]] if isinstance(first["content"], str) else _block_texts(first["content"])
     is_marked = any(mark in text for text in texts for mark in _HISTORY_MARKS)
@@ -146,14 +155,29 @@ class _TaskReader:
             return [Reading(skipped=(f"told_by:{better.removesuffix('.json')}",))]
         task = read_task(self._path, self._beside, messages)
         is_ui = any(message.get("type") in ("say", "ask") for message in messages)
-        reader = UiReader(self._agent, task) if is_ui else HistoryReader(self._agent, task)
+        if not is_ui:
+            return [task.reading(self._agent), *HistoryReader(self._agent, task).read(messages, places), *odd]
+        first = first_text(messages)
+        reader = UiReader(self._agent, task, begins_with_task=first is None or is_task(self._path, first, self._beside))
         return [task.reading(self._agent), *reader.read(messages, places), *odd]
 
     def _better(self) -> str:
         """Return the file beside that tells the task better."""
         name = path_parts(self._path)[-1]
         names = self._beside.names(parent_of(self._path)) if name in _NAMES else ()
-        return next((other for other in _NAMES[: _NAMES.index(name)] if other in names), "") if names else ""
+        others = [other for other in _NAMES[: _NAMES.index(name)] if other in names] if names else []
+        return next((other for other in others if name != _HISTORY_NAME or self._tells_words(other)), "")
+
+    def _tells_words(self, name: str) -> bool:
+        """Return whether the file beside can be read and holds words of a person; one too large to look into does."""
+        path = join(parent_of(self._path), name)
+        content = self._beside.read(path)
+        if content is None:
+            return True
+        value = decode_value(content).value
+        messages = [item for item in value if isinstance(item, dict)] if isinstance(value, list) else []
+        first = first_text(messages)
+        return has_words(messages) or (first is not None and is_task(path, first, self._beside))
 
 
 TASK_FORMATS = (TaskFormat(ROO, is_moved=True), TaskFormat(CLINE), TaskFormat(ROO), TaskFormat(KILO))

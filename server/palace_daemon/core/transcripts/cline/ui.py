@@ -9,6 +9,8 @@ from __future__ import annotations
 import json
 from typing import Any
 
+from msgspec import structs
+
 from palace_daemon.core.documents import Places
 from palace_daemon.core.transcripts.cline.facts import Task
 from palace_daemon.core.transcripts.reading.stamps import to_epoch_ms
@@ -17,19 +19,47 @@ from palace_daemon.core.transcripts.reading.words import as_text, reason_word
 from palace_daemon.core.turns import Event, Place, Reading, ReplyText, ToolCall, TurnEnd, UserTurn
 from palace_daemon.model import Attachment, ExchangeStatus, UserKind
 
+_WORDS = ("user_feedback", "task")
 _REPLIES = frozenset({"text", "completion_result"})
 _QUESTIONS = {"followup": "question", "plan_mode_respond": "response", "act_mode_respond": "response"}
 """Questions and answers that are JSON, and the field that holds the words."""
+
+_HAS_CHANGES = "HAS_CHANGES"
+"""What the program appends to a result whose task changed files; it shows a button for it."""
 
 _TOOLS = frozenset({"tool", "use_mcp_server", "command", "browser_action_launch"})
 _PAUSES: dict[str, ExchangeStatus] = {"resume_task": "interrupted", "resume_completed_task": "complete"}
 
 
-class UiReader:
-    """Reads the entries of one task, in order."""
+def first_text(messages: list[dict[str, Any]]) -> str | None:
+    """Return the text of the entry that is the task where nothing says otherwise; None where there is no such entry."""
+    for message in messages:
+        side = as_text(message.get("type"))
+        kind = as_text(message.get(side)) if side in ("say", "ask") else ""
+        if kind == "text" and side == "say":
+            return as_text(message.get("text"))
+        if kind in _REPLIES | _TOOLS or kind in _WORDS:
+            return None
+    return None
 
-    def __init__(self, agent: str, task: Task) -> None:
+
+def has_words(messages: list[dict[str, Any]]) -> bool:
+    """Return whether a person says something in the entries, apart from the first text."""
+    return any(message.get("type") == "say" and message.get("say") in _WORDS for message in messages)
+
+
+class UiReader:
+    """Reads the entries of one task, in order.
+
+    Args:
+        agent: Whose.
+        task: What is known of the task.
+        begins_with_task: Whether the first text is the person's; where the task is known to be another it is not.
+    """
+
+    def __init__(self, agent: str, task: Task, *, begins_with_task: bool = True) -> None:
         self._agent, self._task = agent, task
+        self._begins_with_task = begins_with_task
         self._turns = 0
         self._is_complete = False
         self._is_asked = False
@@ -49,7 +79,8 @@ class UiReader:
         side = as_text(message.get("type"))
         kind = as_text(message.get(side)) if side in ("say", "ask") else ""
         text = as_text(message.get("text"))
-        if kind in ("user_feedback", "task") or (kind == "text" and not self._turns and side == "say"):
+        is_first_text = kind == "text" and not self._turns and side == "say"
+        if kind in _WORDS or (is_first_text and self._begins_with_task):
             return self._turn(message, text, places.of(text))
         self._turns = self._turns or (1 if kind in _REPLIES | _TOOLS else 0)
         if kind in _REPLIES:
@@ -104,11 +135,13 @@ class UiReader:
 
     def _reply(self, message: dict[str, Any], kind: str, text: str, places: Places) -> Reading:
         is_end = kind == "completion_result"
+        text = text.removesuffix(_HAS_CHANGES) if is_end else text
         # A completion is said, and then asked about with the same words or none.
         message_id = f"completion of {self._turns}" if is_end else _stamp(message)
         events: tuple[Event, ...] = ()
         if text.strip():
-            events = (self._reply_text(message, text, places.of(text), message_id),)
+            told = self._reply_text(message, text, places.of(text), message_id)
+            events = (structs.replace(told, may_be_retold=is_end),)
         if is_end:
             self._is_complete = True
             events += (TurnEnd(session=self._task.id, status="complete"),)

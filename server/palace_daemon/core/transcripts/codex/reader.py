@@ -41,7 +41,7 @@ from palace_daemon.core.turns import (
     TurnEnd,
     UserTurn,
 )
-from palace_daemon.model import Attachment, ExchangeStatus
+from palace_daemon.model import Attachment, ExchangeStatus, UserKind
 
 _EVENT, _ITEM, _COMPLETION = 1, 2, 4
 """The stores of a reply's text; see :class:`~palace_daemon.core.turns.ReplyText`."""
@@ -81,6 +81,8 @@ class _ReaderState(Struct, array_like=True):
     turn_id: str = ""
     turns: int = 0
     """User turns under the current turn id; a second one is a remark typed while the agent worked."""
+    has_ended: bool = False
+    """Whether the agent is done with the current turn id."""
     cwd: str = ""
     model: str = ""
     candidates: list[_Candidate] = field(default_factory=list)
@@ -167,7 +169,7 @@ class CodexReader:
 
     def _begin_turn(self, turn_id: str) -> None:
         if turn_id and turn_id != self._state.turn_id:
-            self._state.turn_id, self._state.turns = turn_id, 0
+            self._state.turn_id, self._state.turns, self._state.has_ended = turn_id, 0, False
 
     # --------------------------------------------------------------------------------------------------------- events
 
@@ -226,7 +228,7 @@ class CodexReader:
             session=self._session,
             place=place,
             text=text,
-            kind="automated" if state.thread.is_subagent and not self._is_inherited else "prompt",
+            kind=self._kind(),
             at=at,
             key=key if state.turn_id else "",
             record_ids=(state.turn_id,) if state.turn_id else (),
@@ -239,7 +241,15 @@ class CodexReader:
             model=state.model,
         )
 
+    def _kind(self) -> UserKind:
+        """Return the kind of the turn that was just counted."""
+        state = self._state
+        if state.thread.is_subagent and not self._is_inherited:
+            return "automated"
+        return "queued" if state.turn_id and state.turns > 1 and not state.has_ended else "prompt"
+
     def _end(self, status: ExchangeStatus) -> TurnEnd:
+        self._state.has_ended = True
         return TurnEnd(session=self._session, status=status)
 
     def _told(self, *events: Event) -> Reading:

@@ -7,6 +7,7 @@ import re
 from collections.abc import Sequence
 from typing import Any
 
+from palace_daemon.core.transcripts.reading.closed_blocks import without_blocks
 from palace_daemon.core.transcripts.reading.words import as_text
 from palace_daemon.model import Attachment
 
@@ -25,7 +26,7 @@ _EDITOR_CONTEXT = (
     "<response-annotations>",
 )
 _REQUEST = re.compile(r"^## My request for Codex:[ \t]*\n?", re.MULTILINE)
-_CITATION = re.compile(r"\s*<oai-mem-citation>.*?</oai-mem-citation>", re.DOTALL)
+_CITATION, _CITATION_END = "<oai-mem-citation>", "</oai-mem-citation>"
 
 NEW_TASK = "Message Type: NEW_TASK"
 """Marks the message by which an agent gives a sub-agent its task."""
@@ -53,7 +54,7 @@ def request_of(text: str) -> str:
 
 def reply_of(text: str) -> str:
     """Return a reply without memory citations, which one of its two stores carries and the other omits."""
-    return _CITATION.sub("", text) if "<oai-mem-citation>" in text else text
+    return without_blocks(text, _CITATION, _CITATION_END, has_blanks_before=True)[0]
 
 
 def texts_of(content: Any) -> list[str]:

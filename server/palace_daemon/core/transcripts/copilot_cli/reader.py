@@ -261,6 +261,7 @@ class CopilotReader:
             cwd=self._state.cwd,
             branch=self._state.branch,
             agent_version=self._state.version,
+            may_be_retold=True,
         )
 
     # ---------------------------------------------------------------------------------------------------------- tools

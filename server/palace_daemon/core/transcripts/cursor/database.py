@@ -19,7 +19,7 @@ from palace_daemon.core.ports import Beside
 from palace_daemon.core.transcripts.base import Redactor
 from palace_daemon.core.transcripts.cursor import queries
 from palace_daemon.core.transcripts.cursor.place import AGENT
-from palace_daemon.core.transcripts.cursor.query import read_query, reply_of
+from palace_daemon.core.transcripts.cursor.query import reply_of
 from palace_daemon.core.transcripts.reading.database_rows import DatabaseRows, nested
 from palace_daemon.core.transcripts.reading.homes import below, below_home
 from palace_daemon.core.transcripts.reading.stamps import to_epoch_ms
@@ -125,31 +125,34 @@ class CursorReader:
             return self._read_user(row, place)
         if row.type != _ASSISTANT:
             return self._reading(skipped="unknown_bubble")
-        text = reply_of(as_text(row.text))
+        raw = as_text(row.text)
+        text = reply_of(raw)
         if text.strip():
-            return self._reading(self._reply(row, text, place), *self._tool_calls(row, place))
+            events = (self._reply(row, text, place), *self._tool_calls(row, place))
+            return self._reading(*events, skipped="thinking" if text != raw else "")
         calls = self._tool_calls(row, place)
         if calls:
             return self._reading(*calls)
-        return self._reading(skipped="thinking" if row.is_thinking else "empty")
+        return self._reading(skipped="thinking" if row.is_thinking or raw.strip() else "empty")
 
     def _read_user(self, row: CursorRow, place: Place) -> Reading:
+        # The editor keeps context apart from the words: tags in them are a person's own.
         text = next((text for text in (as_text(row.text), as_text(row.raw_text)) if text.strip()), "")
-        query = read_query(text or rich_text(row.rich_text))
+        text = (text or rich_text(row.rich_text)).removeprefix("\ufeff").strip()
         count = row.images if isinstance(row.images, int) else 0
         images = tuple(Attachment(kind="image") for _ in range(min(count, _MAX_IMAGES)))
-        if not query.text and not images and not query.attachments:
-            return self._reading(skipped=query.reason or "empty")
+        if not text and not images:
+            return self._reading(skipped="empty")
         at = to_epoch_ms(row.created)
         turn = UserTurn(
             session=self._state.name,
             place=place,
-            text=query.text,
+            text=text,
             kind="automated" if self._state.parent_id else "prompt",
             at=self._state.created_at if at is None else at,
             time_quality="session" if at is None else None,
             record_ids=(row.id,) if isinstance(row.id, str) else (),
-            attachments=(*query.attachments, *images),
+            attachments=images,
             cwd=self._state.cwd or path_of_uri(row.workspace),
             model=self._model(row),
         )

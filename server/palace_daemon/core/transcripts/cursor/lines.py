@@ -121,7 +121,7 @@ class CursorReader:
         if not query.is_turn:
             return self._told((), ("tool_result" if results and not texts else query.reason,))
         turn = turn_of(query, self._file, place, self._state.cwd, to_epoch_ms(record.timestamp))
-        return self._told((turn,))
+        return self._told((turn,), query.skipped)
 
     def _read_reply(self, record: CursorLine, place: Place) -> Reading:
         events: list[Event] = []
@@ -129,10 +129,12 @@ class CursorReader:
         at = to_epoch_ms(record.timestamp)
         for block in record.content:
             kind = as_text(block.get("type")) if isinstance(block, dict) else "text"
-            text = reply_of(as_text(block.get("text") if isinstance(block, dict) else block))
+            raw = as_text(block.get("text") if isinstance(block, dict) else block)
+            text = reply_of(raw)
             if kind == "text" and text.strip():
                 cwd = self._state.cwd
                 events.append(ReplyText(session=self._session, place=place, text=text, at=at, cwd=cwd))
+                skipped += ["thinking"] if text != raw else []
             elif kind == "tool_use":
                 events += self._read_call(block, place, at)
             else:

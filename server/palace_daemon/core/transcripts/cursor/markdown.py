@@ -54,7 +54,7 @@ class CursorMarkdownReader:
             query = read_query(words)
             if not query.is_turn:
                 return Reading(skipped=(query.reason,), session=session)
-            return Reading(events=(turn_of(query, self._file, place, ""),), session=session)
+            return Reading(events=(turn_of(query, self._file, place, ""),), skipped=query.skipped, session=session)
         if not words.strip():
             return Reading(skipped=("empty",), session=session)
         reply = ReplyText(session=session, place=place, text=words.strip("\n"), message_id=f"line {place.line}")

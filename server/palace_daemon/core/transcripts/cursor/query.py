@@ -8,6 +8,7 @@ from __future__ import annotations
 import re
 from typing import NamedTuple
 
+from palace_daemon.core.transcripts.reading.closed_blocks import closed_blocks, skip_blanks
 from palace_daemon.core.transcripts.reading.context_blocks import end_of_text, end_of_words
 from palace_daemon.core.transcripts.reading.stamps import to_epoch_ms, zone_minutes
 from palace_daemon.model import Attachment
@@ -30,8 +31,15 @@ _OPEN, _CLOSE = "<user_query>", "</user_query>"
 _OPEN_AT_LINE = re.compile(r"^[ \t]*<user_query>", re.MULTILINE)
 _NEXT_QUERY = re.compile(r"</user_query>\s*<user_query>")
 
-_IMAGES = re.compile(r"<image_files>(.*?)</image_files>", re.DOTALL)
-_LISTED = re.compile(r"^\s*\d+\.\s+(\S.*?)\s*$", re.MULTILINE)
+_MARKS = re.compile(rf"\s*(?:{_COMMANDS}|\[Image\](?=\s|\Z))\s*", re.DOTALL)
+"""What only the program writes, in whatever text it stands."""
+
+_TAG = re.compile(rf"<({_CONTEXT_TAGS})[\s>]")
+_COMMON_TAGS = frozenset({"rules"})
+"""Tags that a person may well write, so that nothing else need stand in a prompt."""
+
+_IMAGES, _IMAGES_END = "<image_files>", "</image_files>"
+_LISTED = re.compile(r"\s*\d+\.\s+(\S.*)")
 _STAMP = re.compile(r"<timestamp>([^<]{1,80})</timestamp>")
 _WRITTEN_STAMP = re.compile(
     r"(?:[A-Za-z]+,\s+)?([A-Za-z]{3})[a-z]*\s+(\d{1,2}),\s+(\d{4}),\s+(\d{1,2}):(\d{2})\s*([AP]M)?\s*"
@@ -55,39 +63,53 @@ class Query(NamedTuple):
     attachments: tuple[Attachment, ...] = ()
     reason: str = ""
     is_turn: bool = True
+    has_context: bool = False
+    """Whether something was cut from around the words."""
+
+    @property
+    def skipped(self) -> tuple[str, ...]:
+        """Why something of the message is no words, for the counts."""
+        reasons = (self.reason, "injected_context" if self.has_context else "")
+        return tuple(reason for reason in reasons if reason)
 
 
 def read_query(text: str) -> Query:
-    """Return what a person asked: what stands in the query tag, or where there is none what is no context."""
+    """Return what a person asked: what stands in the query tag, or where there is none all of it.
+
+    Context is told from words only beside such a tag, and where the message is nothing else.
+    """
     if not text.strip():
         return Query(reason="empty", is_turn=False)
-    rest, context = _without_context(text.removeprefix("\ufeff"))
+    text = text.removeprefix("\ufeff")
+    rest, context = _without_context(text)
     opening = _OPEN_AT_LINE.search(rest) if _CLOSE in rest or rest.lstrip().startswith(_OPEN) else None
     if opening:
         context += rest[: opening.start()]
         inside = rest[opening.end() :]
         queries = _NEXT_QUERY.split(inside[: inside.rindex(_CLOSE)] if _CLOSE in inside else inside)
         asked = "\n\n".join(query.strip() for query in queries if query.strip())
+        context += inside.rpartition(_CLOSE)[2] if _CLOSE in inside else ""
+        has_context = bool(context.strip())
+    elif rest.strip() or _COMMON_TAGS.issuperset(_TAG.findall(context)):
+        start = _end_of_run(_MARKS, text)
+        asked, context = text[start:].strip(), text[:start]
+        has_context = bool(context.strip())
     else:
-        asked = rest.strip()
-    attachments = tuple(
-        Attachment(kind="image", name=name) for block in _IMAGES.findall(context) for name in _LISTED.findall(block)
-    )
+        asked, has_context = "", True
+    attachments = _images_in(context)
     if asked or attachments:
         stamp = _stamp_in(context)
-        return Query(asked, to_epoch_ms(stamp), zone_minutes(stamp), attachments)
+        return Query(asked, to_epoch_ms(stamp), zone_minutes(stamp), attachments, has_context=has_context)
     is_notice = "<system_notification" in text
     return Query(reason="empty" if opening else "notification" if is_notice else "injected_context", is_turn=False)
 
 
 def reply_of(text: str) -> str:
-    """Return a reply without reasoning and without the mark that stands for it."""
-    said: list[str] = []
-    position = 0
-    while (begin := text.find(_THINK, position)) >= 0 and (end := text.find(_THINK_END, begin)) >= 0:
-        said.append(text[position:begin])
-        position = end + len(_THINK_END)
-    text = "".join((*said, text[position:]))
+    """Return a reply without the reasoning at its very start and without the mark that stands for it at its end."""
+    start = 0
+    while text.startswith(_THINK, begin := skip_blanks(text, start)) and (end := text.find(_THINK_END, begin)) >= 0:
+        start = skip_blanks(text, end + len(_THINK_END))
+    text = text[start:]
     end = end_of_text(text, 0, len(text))
     is_hidden = False
     while text.endswith(_HIDDEN, 0, end):
@@ -101,11 +123,26 @@ def reply_of(text: str) -> str:
 
 def _without_context(text: str) -> tuple[str, str]:
     """Return ``text`` without closed blocks of context at its ends, and what was taken away."""
-    start = 0
-    while match := _CONTEXT.match(text, start):
-        start = match.end()
+    start = _end_of_run(_CONTEXT, text)
     end = end_of_words(text, _TAGS, start)
     return text[start:end], text[:start] + text[end:]
+
+
+def _end_of_run(pattern: re.Pattern[str], text: str) -> int:
+    """Return where a run of matches from the start of ``text`` ends."""
+    end = 0
+    while match := pattern.match(text, end):
+        end = match.end()
+    return end
+
+
+def _images_in(context: str) -> tuple[Attachment, ...]:
+    """Return the images that are listed in the context."""
+    blocks = closed_blocks(context, _IMAGES, _IMAGES_END)
+    lines = (
+        line for begin, end in blocks for line in context[begin + len(_IMAGES) : end - len(_IMAGES_END)].split("\n")
+    )
+    return tuple(Attachment(kind="image", name=match[1].rstrip()) for line in lines if (match := _LISTED.match(line)))
 
 
 def _stamp_in(context: str) -> str | None:

@@ -33,7 +33,7 @@ CHAT = "chat"
 
 _TITLE_RANK = 1
 _NO_TITLES = frozenset({"New Agent", "Untitled"})
-_WORKSPACE = re.compile(r"^Workspace Path: (\S.*?)\s*$", re.MULTILINE)
+_WORKSPACE = re.compile(r"^Workspace Path: (\S.*)$", re.MULTILINE)
 _REASONING = frozenset({"reasoning", "redacted-reasoning", "redacted"})
 
 # The meta value is JSON in hexadecimal digits, so the name of the newest state stands in it in such digits too.
@@ -165,7 +165,7 @@ class StoreReader:
         text = "\n\n".join(text for text in texts if text.strip())
         events: list[Event] = []
         if not self._state.cwd and (told := _WORKSPACE.search(text) if "<user_info>" in text else None):
-            self._state.cwd = told.group(1)
+            self._state.cwd = told.group(1).rstrip()
             events.append(self._facts(self._state.cwd))
         query = read_query(text)
         if not query.is_turn:
@@ -182,16 +182,18 @@ class StoreReader:
             cwd=self._state.cwd,
             model=self._state.model,
         )
-        return self._reading((*events, turn), (query.reason,) if query.reason else ())
+        return self._reading((*events, turn), query.skipped)
 
     def _read_reply(self, row: StoreRow, pieces: list[dict[str, Any]], place: Place) -> Reading:
         events: list[Event] = []
         skipped: list[str] = []
         for piece in pieces:
             kind = as_text(piece.get("type"))
-            text = reply_of(as_text(piece.get("text")))
+            raw = as_text(piece.get("text"))
+            text = reply_of(raw)
             if kind == "text" and text.strip():
                 events.append(self._reply(row, text, place))
+                skipped += ["thinking"] if text != raw else []
             elif kind == "tool-call":
                 events.append(self._tool_call(piece, place))
             else:

@@ -75,7 +75,8 @@ class CursorTextReader:
         query = read_query("\n".join(block.lines))
         if not query.is_turn:
             return Reading(skipped=(query.reason,), session=self._file.session)
-        return Reading(events=(turn_of(query, self._file, block.place, cwd),), session=self._file.session)
+        turn = turn_of(query, self._file, block.place, cwd)
+        return Reading(events=(turn,), skipped=query.skipped, session=self._file.session)
 
     def _read_reply(self, block: TextBlock, parts: list[str | Call], cwd: str) -> Reading:
         session, message = self._file.session, f"line {block.line}"

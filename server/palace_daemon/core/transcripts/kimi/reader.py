@@ -20,7 +20,18 @@ from palace_daemon.core.transcripts.kimi.records import (
 from palace_daemon.core.transcripts.reading.stamps import to_epoch_ms
 from palace_daemon.core.transcripts.reading.targets import target_of
 from palace_daemon.core.transcripts.reading.words import as_text, reason_word
-from palace_daemon.core.turns import Event, Facts, Place, Reading, ReplyText, Rollback, ToolCall, TurnEnd, UserTurn
+from palace_daemon.core.turns import (
+    Event,
+    Facts,
+    Place,
+    Reading,
+    ReplyText,
+    Rollback,
+    ToolCall,
+    TurnContext,
+    TurnEnd,
+    UserTurn,
+)
 from palace_daemon.model import ExchangeStatus, SessionFacts, UserKind
 
 _FAMILIES = frozenset(
@@ -48,6 +59,8 @@ class _ReaderState(Struct, array_like=True):
     turns: list[tuple[int, bool]] = field(default_factory=list)
     """Number of each turn since the last compaction that stands, and whether a person typed it: an undo counts these.
     """
+    cwd: str = ""
+    """The first directory that a tool call told; nothing else tells the project."""
 
 
 class KimiReader:
@@ -94,9 +107,9 @@ class KimiReader:
         is_known = kind.split(".", 1)[0] in _FAMILIES
         return [Reading(skipped=(reason_word(kind) if is_known else f"unknown_type:{reason_word(kind)}",))]
 
-    def _facts(self) -> list[Reading]:
-        """Return once a reading what the path says of the session."""
-        if self._is_told:
+    def _facts(self, *, is_again: bool = False) -> list[Reading]:
+        """Return once, or when there is news, a reading of what is known of the session."""
+        if self._is_told and not is_again:
             return []
         self._is_told = True
         facts = SessionFacts(
@@ -104,9 +117,26 @@ class KimiReader:
             session_id=self._session,
             parent_session_id=self._parent,
             relation="subagent" if self._parent else "none",
+            cwd=self._state.cwd,
             is_automated=bool(self._parent),
         )
         return [self._told(Facts(session=self._session, facts=facts))]
+
+    def _directory(self, event: dict[str, Any]) -> list[Event]:
+        """Return once what the first call that names a directory says of the project, for the turn at hand, too."""
+        told = next(
+            (
+                cwd
+                for name in ("display", "args")
+                if isinstance(held := event.get(name), dict) and (cwd := as_text(held.get("cwd")).strip())
+            ),
+            "",
+        )
+        if self._state.cwd or not told:
+            return []
+        self._state.cwd = told
+        context = TurnContext(session=self._session, cwd=told)
+        return [event for reading in self._facts(is_again=True) for event in reading.events] + [context]
 
     # ---------------------------------------------------------------------------------------------------------- users
 
@@ -133,6 +163,7 @@ class KimiReader:
             at=self._at,
             turn_id=str(self._state.opened),
             attachments=attachments_of(content),
+            cwd=self._state.cwd,
             model=self._state.model,
         )
 
@@ -179,6 +210,7 @@ class KimiReader:
             return self._read_part(event)
         if kind == "tool.call":
             return self._told(
+                *self._directory(event),
                 ToolCall(
                     session=self._session,
                     place=self._place,
@@ -186,7 +218,7 @@ class KimiReader:
                     target=target_of(event.get("args")),
                     call_id=f"{as_text(event.get('stepUuid'))}:{as_text(event.get('toolCallId'))}",
                     at=self._at,
-                )
+                ),
             )
         if kind == "step.end" and event.get("finishReason") == "end_turn":
             return self._read_end("complete")

@@ -106,7 +106,7 @@ class _Member:
     """One file of the session: a line of the gathered text."""
 
     def __init__(self, path: str, value: dict[str, Any], place: Place) -> None:
-        self.value, self.place = value, place
+        self.path, self.value, self.place = path, value, place
         *self.folders, name = path_parts(path)
         self.id = as_text(value.get("id")) or name.removesuffix(_SUFFIX)
 
@@ -121,9 +121,10 @@ class _TreeReader:
         """Return what all files together tell."""
         members, broken = _members_of(text)
         readings = [Reading(skipped=("malformed",)) for _ in range(broken)]
-        if not members:
+        session = next((member for member in members if member.path == self._path), None)
+        if session is None:
             return readings
-        session, *rest = members
+        rest = [member for member in members if member is not session]
         reader = OpencodeReader(session.id, AGENT)
         readings += reader.read(self._session_row(session), session.place, b"")
         messages = [member for member in rest if "role" in member.value]

@@ -13,6 +13,7 @@ from collections.abc import Callable
 
 from msgspec import Struct, field
 
+from palace_daemon.core.transcripts.reading.closed_blocks import closed_blocks
 from palace_daemon.core.transcripts.reading.stamps import to_epoch_ms
 from palace_daemon.core.transcripts.reading.text_lines import Fence, TextLines
 from palace_daemon.core.turns import Place
@@ -29,7 +30,8 @@ _TOOL_CLOSE = re.compile(r"(?:</details>)?</tool-use>")
 _DETAILS_OPEN = re.compile(r"<details>(?=.*<summary>(?:Tool use:|Edit file:|Thought Process)|$)")
 _DETAILS_CLOSE = "</details>"
 _OLD_TOOL = re.compile(r"Tool use: \*\*([^*]+)\*\*[ \t]*")
-_SUMMARY_TOOL = re.compile(r"<summary>Tool use: \*\*([^*]+)\*\*(?: \u2022 (.*?))?</summary>")
+_SUMMARY, _SUMMARY_END = "<summary>Tool use: **", "</summary>"
+_SUMMARY_TOOL = re.compile(r"<summary>Tool use: \*\*([^*]+)\*\*(?: \u2022 (.*))?</summary>")
 _CODE_SPAN = re.compile(r"`([^`\n]+)`")
 _TAG = re.compile(r"</?(?:details|summary)>")
 _FILE_LABEL = re.compile(r"(?:Edit file|Read file|Run command): (.+)")
@@ -208,7 +210,7 @@ def _tool_in(lines: TextLines, first: int, end: int) -> tuple[str, str] | None:
     line = lines.lines[first]
     opened, old = _TOOL_OPEN.match(line), _OLD_TOOL.fullmatch(line)
     head = lines.lines[first : min(end, first + 8)]
-    summary = next((match for part in head if (match := _SUMMARY_TOOL.search(part))), None)
+    summary = next((match for part in head if (match := _summary_in(part))), None)
     name = (opened[1] or "" if opened else "") or (old[1] if old else "") or (summary[1] if summary else "")
     if not name and not opened:
         return None
@@ -223,6 +225,12 @@ def _tool_in(lines: TextLines, first: int, end: int) -> tuple[str, str] | None:
         if "<summary>" not in part and (span := _CODE_SPAN.search(part)):
             return name or "tool", span[1]
     return name or "tool", ""
+
+
+def _summary_in(line: str) -> re.Match[str] | None:
+    """Return the summary of a tool in a line."""
+    blocks = closed_blocks(line, _SUMMARY, _SUMMARY_END)
+    return next((match for begin, end in blocks if (match := _SUMMARY_TOOL.fullmatch(line, begin, end))), None)
 
 
 class _Marks:

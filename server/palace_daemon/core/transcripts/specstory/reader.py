@@ -14,7 +14,8 @@ from palace_daemon.model import SessionFacts
 
 SESSION = re.compile(r"<!-- ([A-Za-z][\w .+-]*?) Session ([\w-]+)(?: \(([^()]*)\))? -->[ \t]*")
 
-_TITLE = re.compile(r"# (.*?)[ \t]*(?:\((\d{4}-\d{2}-\d{2}[^()]*)\))?[ \t]*")
+_TITLE = "# "
+_TITLE_DATE = re.compile(r"\((\d{4}-\d{2}-\d{2}[^()]*)\)")
 _STAMP = re.compile(r"\d{4}-\d{2}-\d{2}[ T][\d:.]+(?:Z|[+-]\d{2}:?\d{2})?")
 
 _CLAUDE = "claude-code"
@@ -84,9 +85,10 @@ class SpecStoryReader:
         for line in lines.lines[:end]:
             if match := SESSION.fullmatch(line):
                 session, at = match[2], to_epoch_ms(match[3])
-            elif (match := _TITLE.fullmatch(line)) and not title:
-                at = at or to_epoch_ms(match[2] or match[1])
-                title = "" if _STAMP.fullmatch(match[1]) else match[1]
+            elif line.startswith(_TITLE) and not title:
+                title, date = _title_of(line)
+                at = at or to_epoch_ms(date or title)
+                title = "" if _STAMP.fullmatch(title) else title
         return session, at, title
 
     def _user(self, lines: TextLines, block: Block, session: str, at: int | None, skipped: list[str]) -> list[Event]:
@@ -113,6 +115,13 @@ class SpecStoryReader:
             cwd=self._cwd,
         )
         return [turn]
+
+
+def _title_of(line: str) -> tuple[str, str]:
+    """Return the title in a heading, and the date in parentheses behind it."""
+    title = line.removeprefix(_TITLE).rstrip(" \t")
+    dated = _TITLE_DATE.fullmatch(title, max(title.rfind("("), 0))
+    return (title[: dated.start()].rstrip(" \t"), dated[1]) if dated else (title, "")
 
 
 def _reply(lines: TextLines, block: Block, session: str) -> list[Event]:

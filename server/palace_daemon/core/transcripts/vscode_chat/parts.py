@@ -16,7 +16,7 @@ TRUNCATED = re.compile(r"\[[^\[\]]{0,60}value truncated for persistence[^\]]*\]"
 _TEXT_KINDS = frozenset({"", "markdownContent", "markdownVuln"})
 _TOOL_KINDS = frozenset({"toolInvocation", "toolInvocationSerialized"})
 _IMPLICIT = "vscode.implicit"
-_LINKED_FILE = re.compile(r"\[[^\]]*\]\(([a-z-]+://[^)\s]+)\)")
+_LINKED_FILE = re.compile(r"\[[^\[\]]*\]\(([a-z-]+://[^)\s\[]+)\)")
 _ATTACHED_KINDS = frozenset({"file", "image", "directory", "paste", "symbol", "element", "notebookOutput"})
 
 

@@ -11,6 +11,7 @@ import re
 from collections.abc import Callable, Iterator
 
 from palace_daemon.core import redaction_labels as labels
+from palace_daemon.core.redaction_passwords import is_stand_in
 from palace_daemon.core.redaction_values import is_mixed, is_placeholder, is_random, is_sample, is_template
 
 Found = tuple[int, int, str]
@@ -57,9 +58,9 @@ def _judged(match: re.Match[str], span: tuple[int, int], kind: str, *, is_secret
 # -------------------------------------------------------------------------------------------------- labels, headers
 
 
-def _labelled(pattern: re.Pattern[str]) -> Look:
+def _labelled(pattern: re.Pattern[str], capitals: re.Pattern[str] | None = None) -> Look:
     def look(text: str, at: int) -> tuple[Found | None, int]:
-        match = pattern.match(text, at)
+        match = (capitals if capitals and text[at : at + 3].isupper() else pattern).match(text, at)
         if match is None:
             return _NOTHING
         is_secret = labels.names_a_secret(match) and labels.is_secret_value(match)
@@ -117,7 +118,7 @@ def _is_pair(value: str) -> bool:
     head = value[:_LONG_VALUE_CHARS].rstrip("=")
     try:
         decoded = binascii.a2b_base64(head[: len(head) // 4 * 4])
-    except binascii.Error:
+    except ValueError:  # no base64, or a letter such as the dotless i, which is one of A to Z in any case
         return False
     return b":" in decoded[1:] and all(0x20 <= byte < 0x7F for byte in decoded)
 
@@ -212,17 +213,24 @@ def _putty(text: str, at: int) -> tuple[Found | None, int]:
 
 # ---------------------------------------------------------------------------------------- commands, password files
 
-_ARGUMENT = r"(?:\\?\"(?P<double>[^\"\\\r\n]{3,128}+)|'(?P<single>[^'\r\n]{3,128}+)|(?P<bare>[^\s\"'`|;&\\]{3,128}+))"
+_UNTIL_QUOTE = r"(?:(?!(?P=quote))(?:\\[^\r\n]|[^\\\r\n])){3,128}+(?=(?P=quote))"
+_BARE = r"(?:[^\s\"'`|;&\\]|\\[^\sA-Za-z0-9\\\"'`]){3,128}+"
+_ARGUMENT = rf"(?:(?P<quote>\\?[\"'])(?P<quoted>{_UNTIL_QUOTE})|(?P<bare>{_BARE}))"
+_NAME = r"[^\s:\"'`\\$]{0,64}:"
 _USER = (
-    r"(?:(?P<quote>\\?[\"'])|(?=[^\s\"'\\]))[^\s:\"'`\\$]{0,64}:[\"']?"
-    r"(?P<password>(?(quote)[^\s\"'\\]|[^\s\"'`|;&\\]){3,128}+)"
+    rf"(?:(?P<quote>\\?[\"']){_NAME}(?:(?P<quoted>{_UNTIL_QUOTE})|(?P<open>[^\s\"'\\]{{3,128}}+))"
+    rf"|(?=[^\s\"'\\]){_NAME}[\"']?(?P<bare>{_BARE}))"
 )
+_BEFORE = r"[^\r\n|;&]{0,160}?"
 _COMMANDS = {
-    "mysql": rf"mysql[a-z]{{0,6}}(?:\s[^\r\n|;&`]{{0,160}}?)?\s-p{_ARGUMENT}",
-    "sshpass": rf"sshpass\s{{1,4}}-p[ =]?{_ARGUMENT}",
-    "curl ": rf"curl\s(?:[^\r\n|;&]{{0,160}}?\s)?(?:-u|--user)[ =]{{0,3}}{_USER}",
-    "docker login": rf"docker\slogin\s(?:[^\r\n|;&]{{0,160}}?\s)?-p[ =]?{_ARGUMENT}",
-    "redis-cli": rf"redis-cli\s(?:[^\r\n|;&]{{0,160}}?\s)?-a[ =]?{_ARGUMENT}",
+    "mysql": rf"(?i:mysql)[a-z]{{0,6}}(?:\s[^\r\n|;&`]{{0,160}}?)?\s-p{_ARGUMENT}",
+    # Only its own options may stand before it: behind them comes a command, with a -p of its own.
+    "sshpass": r"(?i:sshpass)\s{1,4}"
+    r"(?:-v\s{1,4}|-P\s{0,4}(?:\"[^\"\r\n]{0,40}\"|'[^'\r\n]{0,40}'|[^\s\"']{1,40})\s{1,4}){0,2}"
+    rf"-p[ =]?{_ARGUMENT}",
+    "curl ": rf"(?i:curl)\s(?:{_BEFORE}\s)?(?:-u|--user)[ =]{{0,3}}{_USER}",
+    "docker login": rf"(?i:docker)\s(?i:login)\s(?:{_BEFORE}\s)?-p[ =]?{_ARGUMENT}",
+    "redis-cli": rf"(?i:redis-cli)\s(?:{_BEFORE}\s)?-a[ =]?{_ARGUMENT}",
 }
 """A command to the pattern from its name to the password on its line, which is the last group."""
 
@@ -231,7 +239,7 @@ _OTHER_OPTIONS = ("assword", "ort", "rotocol", "refix", "lugin")  # --password h
 
 
 def _command(command: str) -> Look:
-    pattern = re.compile(command, re.IGNORECASE)
+    pattern = re.compile(command)  # names may begin a sentence, but options differ in case: -P is a port
 
     def look(text: str, at: int) -> tuple[Found | None, int]:
         match = pattern.match(text, at)
@@ -239,7 +247,7 @@ def _command(command: str) -> Look:
             return _NOTHING
         name = match.lastgroup or "bare"
         value = match[name]
-        is_secret = not is_placeholder(value, is_bare=True) and value not in _NO_PASSWORDS
+        is_secret = not is_stand_in(value, is_bare=True) and value not in _NO_PASSWORDS
         is_secret = is_secret and not value.startswith(("-", "[", *_OTHER_OPTIONS))
         return _judged(match, match.span(name), "password", is_secret=is_secret)
 
@@ -276,7 +284,11 @@ _LOOKS: tuple[tuple[bytes, tuple[tuple[bytes, Look], ...]], ...] = (
     (
         b"",
         (
-            *((anchor.encode(), _labelled(pattern)) for anchor, pattern in labels.LABELLED.items() if anchor != "key"),
+            *(
+                (anchor.encode(), _labelled(pattern, labels.LABELLED.get(anchor.upper())))
+                for anchor, pattern in labels.LABELLED.items()
+                if anchor.islower() and anchor != "key"
+            ),
             (b"key", _labelled_key),
             (b"bearer", _bearer),
             (b"basic ", _basic),

@@ -10,16 +10,22 @@ import re
 from collections import Counter
 from itertools import pairwise
 
-_JUDGED_CHARS = 128
+JUDGED_CHARS = 128
 """How much of a value is judged: as long as a sha512."""
 
-_STAND_INS = (
-    "your example examples placeholder changeme change dummy sample fake mock insert replace todo fixme none null nil "
-    "undefined redacted hidden secret password passwd token apikey here goes value string masked removed omitted true "
-    "false required optional enabled disabled empty unset default prompt"
+_EXAMPLES = (
+    "your example examples placeholder changeme dummy sample fake mock insert replace todo fixme redacted masked"
+    " removed omitted undefined"
 )
-_PLACEHOLDER_WORDS = frozenset(_STAND_INS.split())
-_LAST_WORDS = frozenset({"here", "placeholder", "example", "changeme"})
+EXAMPLE_WORDS = frozenset(_EXAMPLES.split())
+"""What follows one of these is an example, too: ``example_key_1``."""
+_STAND_INS = (
+    "change none null nil hidden secret password passwd passcode passphrase token apikey key here goes value string"
+    " true false required optional enabled disabled empty unset default prompt"
+)
+STAND_IN_WORDS = frozenset(_STAND_INS.split()) | EXAMPLE_WORDS
+"""Words that stand in for a secret where nothing but their like follows."""
+LAST_WORDS = frozenset({"here", "placeholder", "example", "changeme"})
 _TEMPLATE = re.compile(
     r"^[<{]|^\$[A-Za-z_]\w*$|^%\w+%$|^%[sdv]$|^@\w*[({]|^!(?:Ref|Sub|vault|secret)\b"
     r"|\$\{|\{\{|\$\(|%\(|%s|\{[\w.]*\}|<[^>]*>|process\.env|environ|getenv|env\.|\[redacted",
@@ -53,16 +59,28 @@ def is_placeholder(value: str, *, is_bare: bool = False) -> bool:
 
     A bare value, one without quotes, is code or a shell word: ``$``, ``*`` or ``&`` at its front is no part of it.
     """
-    value = value[:_JUDGED_CHARS]
+    value = value[:JUDGED_CHARS]
     if is_template(value) or (is_bare and _BARE_TEMPLATE.match(value)):
         return True
-    words = [word.casefold() for word in _WORD_BREAK.split(value) if word]
-    return bool(words) and (words[0] in _PLACEHOLDER_WORDS or words[-1] in _LAST_WORDS)
+    words = words_of(value)
+    if not words or words[0] in EXAMPLE_WORDS or words[-1] in LAST_WORDS:
+        return bool(words)
+    return STAND_IN_WORDS.issuperset(words)
+
+
+def words_of(value: str) -> list[str]:
+    """Return the words in ``value``, in lower case, cut at humps, digits and signs."""
+    return [word.casefold() for word in _WORD_BREAK.split(value) if word]
+
+
+def has_path(value: str) -> bool:
+    """Return whether ``value`` begins as a path or a URL does."""
+    return _PATH.match(value) is not None
 
 
 def is_template(value: str) -> bool:
     """Return whether ``value`` is to be filled in; unlike a stand-in word, nobody has that for a password."""
-    value = value[:_JUDGED_CHARS]
+    value = value[:JUDGED_CHARS]
     return bool(_TEMPLATE.search(value) or _FILLER.search(value)) or value.casefold().startswith("your")
 
 
@@ -79,7 +97,7 @@ def is_mixed(key: str) -> bool:
 
 def is_random(value: str) -> bool:
     """Return whether ``value`` looks drawn at random rather than written: long, mixed, and of no words."""
-    value = value[:_JUDGED_CHARS]
+    value = value[:JUDGED_CHARS]
     if _HEX.fullmatch(value):
         return entropy(value) >= _HEX_ENTROPY_BITS
     if len(value) < _RANDOM_CHARS or entropy(value) < _RANDOM_ENTROPY_BITS:
@@ -108,13 +126,13 @@ def is_uuid(value: str) -> bool:
 
 def is_seed(value: str) -> bool:
     """Return whether ``value`` is base32 with a digit, 16 characters or more, as seeds of one-time passwords are."""
-    return _BASE32.fullmatch(value[:_JUDGED_CHARS]) is not None and entropy(value) >= _RANDOM_ENTROPY_BITS
+    return _BASE32.fullmatch(value[:JUDGED_CHARS]) is not None and entropy(value) >= _RANDOM_ENTROPY_BITS
 
 
 def is_password(value: str, *, is_prose: bool = False) -> bool:
     """Return whether ``value`` mixes letters with digits or symbols, and is neither a path nor a name."""
-    value = value[:_JUDGED_CHARS]
-    if len(value) < _PASSWORD_CHARS or _PATH.match(value) or not any(map(str.isalpha, value)):
+    value = value[:JUDGED_CHARS]
+    if len(value) < _PASSWORD_CHARS or has_path(value) or not any(map(str.isalpha, value)):
         return False
     if any(map(str.isdigit, value)):
         return True

@@ -13,6 +13,7 @@ from support.claude import append, turn
 
 from palace_daemon.model import RecallQuery
 from palace_daemon.service import material as materials
+from palace_daemon.service.archives import Archives
 
 TALK = turn(1, "Why do tides rise?", "The moon pulls.") + turn(2, "Which port?", "Port 8080.")
 
@@ -108,7 +109,8 @@ def test_an_archive_without_a_transcript_or_in_pieces_says_so(palace: Any, tmp_p
 def test_what_lies_beside_a_source_is_read_on_disk_and_in_archives(tmp_path: Path) -> None:
     (tmp_path / "users.json").write_text("[1]")
     (tmp_path / "sub").mkdir()
-    beside = materials.FilesBeside()
+    archives = Archives()
+    beside = materials.FilesBeside(archives)
     assert beside.read(str(tmp_path / "users.json")) == b"[1]"
     assert beside.read(str(tmp_path / "none.json")) is None
     assert beside.read(str(tmp_path / "sub")) is None
@@ -118,7 +120,7 @@ def test_what_lies_beside_a_source_is_read_on_disk_and_in_archives(tmp_path: Pat
     assert beside.read(f"{path}!/none.json") is None
     assert beside.names(f"{path}!/general") == ("a.json", "b.json")
     assert beside.names(f"{path}!/") == ("general", "users.json")
-    assert beside.names(f"{path}!") == ("general", "users.json")
+    archives.close()
 
 
 @pytest.mark.parametrize(

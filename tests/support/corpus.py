@@ -7,6 +7,7 @@ import os
 import sqlite3
 import tempfile
 from pathlib import Path
+from typing import Any
 
 from msgspec import Struct
 
@@ -14,10 +15,14 @@ from palace_daemon.core.transcripts import registry
 from palace_daemon.core.transcripts.base import FolderFormat, TranscriptFormat
 from palace_daemon.errors import SourceError
 from palace_daemon.service import material as materials
+from palace_daemon.service.archives import Archives
 
 REPOSITORY = Path(__file__).parents[2]
 OWN = REPOSITORY / "tests" / "data" / "transcripts"
 SHARED = Path(os.environ.get("PALACE_TEST_SHARED", str(REPOSITORY.parent / "shared"))) / "transcripts"
+
+
+ARCHIVES = Archives()
 
 
 class Sample(Struct, frozen=True):
@@ -58,17 +63,23 @@ def _samples_of_dump(dump: Path) -> list[Sample]:
         return _samples_in(str(path))
 
 
+def _gathered(path: str, known: FolderFormat) -> Any:
+    session = materials.gathered(path, known, ARCHIVES, None)
+    assert session is not None
+    return session.file
+
+
 def _samples_in(path: str) -> list[Sample]:
     try:
-        with materials.opened(path) as source:
+        with materials.opened(path, ARCHIVES) as source:
             if materials.is_container(source.head(16)):
-                listing = materials.list_container(path)
+                listing = materials.list_container(path, ARCHIVES)
                 return [sample for item in listing.found for sample in _samples_in(item.path)]
             head = source.head(registry.HEAD_BYTES)
             known = materials.database_format(path) or registry.detect(registry.plain_name(path), head)
             if known is None:
                 return []
-            file = materials.gathered(path, known, None).file if isinstance(known, FolderFormat) else source.file
+            file = _gathered(path, known) if isinstance(known, FolderFormat) else source.file
             file.seek(0)
             return [Sample(path, known.name, file.read() or b"")]
     except SourceError:

@@ -83,6 +83,8 @@ class ElementSplitter:
             if end is None:
                 break
             elements.append(self._take(end))
+        if self._state.is_whole and not _NOT_BLANK.search(self._held):
+            self._skip(len(self._held), is_whole=True)  # a line end behind the document belongs to it
         return elements
 
     def _begin(self) -> bool:
@@ -158,6 +160,15 @@ class ElementSplitter:
         return Element(payload, line, start, start + size)
 
 
+def is_open_document(head: bytes) -> bool:
+    """Return whether a file that begins with ``head`` can be a JSON document that is still being written."""
+    text = head.removeprefix(_BOM).lstrip(b"\x00 \t\r\n")
+    if not text:
+        return True
+    splitter = ElementSplitter(by_element=False)
+    return text[:1] in b"[{" and not splitter.feed(text)
+
+
 class Places:
     """Finds where in an element its records stand, by their ids, in the order in which they are asked for."""
 
@@ -226,7 +237,7 @@ def decode_prefix(head: bytes) -> Any:
     return _decode_short_prefix(head) if len(head) <= _SHORT_HEAD else _decode_prefix(head)
 
 
-_SHORT_HEAD = 128 * 1024
+_SHORT_HEAD = 1 << 20
 """Longer heads, of files with a huge first line, are not kept."""
 
 
@@ -243,7 +254,7 @@ def _decode_prefix(head: bytes) -> Any:
 
 _decode_short_prefix = lru_cache(maxsize=2)(_decode_prefix)
 
-_TOKEN = re.compile(r'"(?:[^"\\]|\\.)*"|"|[{}\[\],:]|[^\s{}\[\],:"]+', re.DOTALL)
+_TOKEN = re.compile(r'"(?:[^"\\]++|\\.)*+"|"|[{}\[\],:]|[^\s{}\[\],:"]+', re.DOTALL)
 
 
 def _closed(text: str) -> str:

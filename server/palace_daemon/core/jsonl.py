@@ -30,6 +30,7 @@ _BLANK = b"\x00 \t\r\n"
 
 # Bounds the work on one malformed line: real torn lines hold one or two record heads, a hostile one a million.
 _MAX_RECOVERY_ATTEMPTS = 64
+_CUT_LINE_BYTES = 64 * 1024
 _OBJECT_HEAD = re.compile(r'\{\s*"')
 _SURROGATE_ESCAPE = re.compile(r"\\u[dD][89a-fA-F]")
 _LONE_SURROGATE = re.compile("[\ud800-\udfff]")
@@ -344,6 +345,8 @@ def sniff_lines(
     """
     lines = head.split(b"\n")
     for line in lines:
+        if line is lines[-1] and len(line) > _CUT_LINE_BYTES and not line.rstrip().endswith(b"}"):
+            continue  # the head ends inside it: to look for whole objects in it takes long and finds none
         if any(is_ours(record) for record in decoder.decode_line(line.removeprefix(b"\xef\xbb\xbf")).records):
             return True
     first = next((line for line in lines if line.strip()), b"")

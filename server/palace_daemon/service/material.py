@@ -6,21 +6,16 @@ A path below a container is ``<container>!/<member>``. Nothing is ever unpacked 
 
 from __future__ import annotations
 
-import contextlib
-import gzip
 import hashlib
 import io
 import os
 import re
 import stat as stat_module
-import zipfile
-import zlib
-from collections.abc import Callable, Iterator
+import time
+from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Protocol
 
 import msgspec
-import zstandard
 
 from palace_daemon.core.documents import decode_value
 from palace_daemon.core.transcripts import registry
@@ -28,6 +23,7 @@ from palace_daemon.core.transcripts.base import DatabaseFormat, FolderFormat
 from palace_daemon.core.transcripts.reading import stamps
 from palace_daemon.errors import SourceError
 from palace_daemon.model import FileStat
+from palace_daemon.service.archives import ZIP_MAGIC, Archives, Stream, unpacked
 from palace_daemon.store.foreign import ForeignDatabase
 from palace_daemon.watch.discover import file_stat
 
@@ -41,27 +37,13 @@ FOLDER_BYTES_MAX = 512 << 20
 """Most bytes of a session that lies in many files or in a database; it is held in memory while it is read."""
 
 _CONTAINER = re.compile(r"(.+?\.(?:zip|db|vscdb|sqlite3?))!/(.+)", re.IGNORECASE | re.DOTALL)
-_ZSTD_MAGIC = b"\x28\xb5\x2f\xfd"
-_GZIP_MAGIC = b"\x1f\x8b"
-_ZIP_MAGIC = b"PK\x03\x04"
 _SQLITE_MAGIC = b"SQLite format 3\x00"
-_COUNT_BYTES = 1 << 20
+_STILL_WRITTEN_S = 120.0
+"""A file that makes no sense counts as half-written for so long after its last change, then as damaged."""
 
 
-class Stream(Protocol):
-    """The part of a binary file that mining needs."""
-
-    def read(self, size: int = -1, /) -> bytes | None:
-        """Return up to ``size`` bytes; fewer only at the end."""
-        ...
-
-    def seek(self, position: int, /) -> int:
-        """Go to ``position`` from the start."""
-        ...
-
-    def tell(self) -> int:
-        """Return the position."""
-        ...
+class StillWrittenError(SourceError):
+    """A part of the source makes no sense yet; what was read of it before stands."""
 
 
 class Material:
@@ -80,7 +62,17 @@ class Material:
 
 
 def split(path: str) -> tuple[str, str]:
-    """Return the file that holds the source, and the member's name in it or an empty string."""
+    """Return the file that holds the source, and the member's name in it or an empty string.
+
+    Where nothing stands at the path any more, the endings of archives and databases tell.
+    """
+    at = path.find(MEMBER)
+    if at < 0 or os.path.lexists(path):
+        return path, ""
+    while at >= 0:
+        if os.path.isfile(path[:at]):
+            return path[:at], path[at + len(MEMBER) :]
+        at = path.find(MEMBER, at + 1)
     match = _CONTAINER.fullmatch(path)
     return (match[1], match[2]) if match else (path, "")
 
@@ -91,11 +83,12 @@ def file_of(path: str) -> str:
 
 
 @contextmanager
-def opened(path: str, stamp: str = "") -> Iterator[Material]:
+def opened(path: str, archives: Archives, stamp: str = "") -> Iterator[Material]:
     """Open the source at ``path``: a file, a compressed file, an archive's member or a database's conversation.
 
     Args:
         path: As the store has it.
+        archives: Opens archives.
         stamp: What the database's list says of the conversation, see
             :attr:`~palace_daemon.core.transcripts.base.DatabaseFormat.conversations`.
 
@@ -110,12 +103,17 @@ def opened(path: str, stamp: str = "") -> Iterator[Material]:
         if member and magic == _SQLITE_MAGIC:
             yield _conversation(container, member, stamp)
         elif member:
-            with _archive(container) as archive:
-                yield _archive_member(archive, path, stat)
-        elif magic.startswith((_ZSTD_MAGIC, _GZIP_MAGIC)):
-            yield _unpacked(raw, magic, stat)
+            stream, size = archives.member(container, member)
+            yield Material(stream, msgspec.structs.replace(stat, size=size), has_identity=False)
+        elif compressed := unpacked(lambda: _from_start(raw), magic):
+            yield Material(compressed, msgspec.structs.replace(stat, size=compressed.size()))
         else:
             yield Material(raw, stat)
+
+
+def _from_start(raw: io.FileIO) -> io.FileIO:
+    raw.seek(0)
+    return raw
 
 
 @contextmanager
@@ -129,61 +127,6 @@ def _plain(path: str) -> Iterator[tuple[io.FileIO, FileStat]]:
         yield raw, file_stat(found)
 
 
-# ------------------------------------------------------------------------------------------------------- compressed
-
-
-class _Unpacked:
-    """A stream that can only be read forward, made seekable by beginning anew."""
-
-    def __init__(self, begin: Callable[[], Stream]) -> None:
-        self._begin = begin
-        self._stream = begin()
-        self._position = 0
-
-    def read(self, size: int = -1, /) -> bytes:
-        parts: list[bytes] = []
-        left = size
-        while left:
-            try:
-                part = self._stream.read(left)
-            except (zstandard.ZstdError, zipfile.BadZipFile, zlib.error, gzip.BadGzipFile, EOFError) as exc:
-                raise SourceError(f"it cannot be unpacked: {exc}", hint="the file is damaged or still written") from exc
-            if not part:
-                break
-            parts.append(part)
-            self._position += len(part)
-            left = left - len(part) if size >= 0 else -1
-        return b"".join(parts)
-
-    def seek(self, position: int, /) -> int:
-        if position < self._position:
-            self._stream, self._position = self._begin(), 0
-        while self._position < position and self.read(min(_COUNT_BYTES, position - self._position)):
-            pass
-        return self._position
-
-    def tell(self) -> int:
-        return self._position
-
-    def size(self) -> int:
-        """Return the unpacked size; reads all of it."""
-        while self.read(_COUNT_BYTES):
-            pass
-        return self._position
-
-
-def _unpacked(raw: io.FileIO, magic: bytes, stat: FileStat) -> Material:
-    def begin() -> Stream:
-        raw.seek(0)
-        if magic.startswith(_GZIP_MAGIC):
-            return gzip.GzipFile(fileobj=raw)
-        return zstandard.ZstdDecompressor().stream_reader(raw, read_across_frames=True, closefd=False)
-
-    stream = _Unpacked(begin)
-    size = stream.size()
-    return Material(stream, msgspec.structs.replace(stat, size=size))
-
-
 def unpacked_twin(path: str) -> str:
     """Return the path of the uncompressed file that a compressed one repeats, if it is there; else an empty string."""
     plain = registry.plain_name(path)
@@ -195,7 +138,7 @@ def unpacked_twin(path: str) -> str:
 
 def is_container(head: bytes) -> bool:
     """Return whether a file that begins with ``head`` holds sources."""
-    return head.startswith((_ZIP_MAGIC, _SQLITE_MAGIC))
+    return head.startswith((ZIP_MAGIC, _SQLITE_MAGIC))
 
 
 class Found(msgspec.Struct, frozen=True):
@@ -214,7 +157,7 @@ class Listing(msgspec.Struct, frozen=True, kw_only=True):
     format_name: str = ""
 
 
-def list_container(path: str) -> Listing:
+def list_container(path: str, archives: Archives) -> Listing:
     """Return the sources in the archive or database at ``path``.
 
     Raises:
@@ -223,7 +166,7 @@ def list_container(path: str) -> Listing:
     """
     with _plain(path) as (raw, stat):
         head = raw.read(len(_SQLITE_MAGIC)) or b""
-    return _list_database(path, stat) if head == _SQLITE_MAGIC else _list_archive(path, stat)
+    return _list_database(path, stat) if head == _SQLITE_MAGIC else _list_archive(path, stat, archives)
 
 
 def _list_database(path: str, stat: FileStat) -> Listing:
@@ -265,39 +208,21 @@ def _newest_ns(stamp: str, stat: FileStat) -> int:
     return stat.mtime_ns if when is None else when * 1_000_000
 
 
-def _list_archive(path: str, stat: FileStat) -> Listing:
+def _list_archive(path: str, stat: FileStat, archives: Archives) -> Listing:
     found = []
-    with _archive(path) as archive:
-        for item in archive.infolist():
-            name = f"{path}{MEMBER}{item.filename}"
-            if item.is_dir() or not item.file_size or not registry.has_known_suffix(item.filename):
-                continue
-            if item.flag_bits & 1:
-                raise SourceError("the archive is encrypted", hint="unpack it and mine the files")
-            with archive.open(item) as member:
-                if registry.detect(name, member.read(registry.HEAD_BYTES)):
-                    found.append(Found(name, stat.mtime_ns))
+    for item in archives.get(path).infolist():
+        name = f"{path}{MEMBER}{item.filename}"
+        if item.is_dir() or not item.file_size or not registry.has_known_suffix(item.filename):
+            continue
+        try:
+            head = archives.member(path, item.filename)[0]
+            head.seek(0)
+            is_one = registry.detect(registry.plain_name(name), head.read(registry.HEAD_BYTES) or b"") is not None
+        except SourceError:
+            is_one = True  # it tells its own reason when it is read, and keeps no other member back
+        if is_one:
+            found.append(Found(name, stat.mtime_ns))
     return Listing(found=tuple(found))
-
-
-@contextmanager
-def _archive(path: str) -> Iterator[zipfile.ZipFile]:
-    try:
-        with zipfile.ZipFile(path) as archive:
-            yield archive
-    except (zipfile.BadZipFile, zlib.error, NotImplementedError, EOFError) as exc:
-        raise SourceError(f"the archive cannot be read: {exc}", hint="download or pack it again") from exc
-
-
-def _archive_member(archive: zipfile.ZipFile, path: str, stat: FileStat) -> Material:
-    member = split(path)[1]
-    try:
-        size = archive.getinfo(member).file_size
-    except KeyError as exc:
-        raise FileNotFoundError(path) from exc
-    return Material(
-        _Unpacked(lambda: archive.open(member)), msgspec.structs.replace(stat, size=size), has_identity=False
-    )
 
 
 def _conversation(path: str, name: str, stamp: str) -> Material:
@@ -334,22 +259,23 @@ def is_same_stamp(stat: FileStat | None, stamp: str) -> bool:
 # ---------------------------------------------------------------------------------------------------------- folders
 
 
-def gathered(path: str, known: FolderFormat, last: FileStat | None) -> Material:
+def gathered(path: str, known: FolderFormat, archives: Archives, last: FileStat | None) -> Material | None:
     """Return the session that the file at ``path`` stands for, as lines of JSON, one for each of its files.
 
-    Where no file changed since ``last``, nothing is read and the stat is that one.
+    None where no file changed since ``last``.
 
     Raises:
+        StillWrittenError: One of the files is half-written.
         SourceError: The session is too large to be held.
     """
-    beside = FilesBeside()
+    beside = FilesBeside(archives)
     members = list(dict.fromkeys(known.members(path, beside)))
-    stats = [(member, found.st_size, found.st_mtime_ns) for member in members if (found := _stat(member))]
+    stats = [(member, *found) for member in members if (found := beside.stamp(member))]
     stamp = msgspec.json.encode(stats).decode()
     if last is not None and is_same_stamp(last, stamp):
-        return Material(io.BytesIO(), last, has_identity=False)
-    data = _joined(_member_lines([member for member, _, _ in stats], beside))
-    newest = max((mtime for _, _, mtime in stats), default=0)
+        return None
+    data = _joined(_member_lines([row[0] for row in stats], beside))
+    newest = max((row[2] for row in stats), default=0)
     return Material(io.BytesIO(data), _made_up_stat(len(data), stamp, newest), has_identity=False)
 
 
@@ -358,46 +284,58 @@ def _member_lines(members: list[str], beside: FilesBeside) -> Iterator[bytes]:
         data = beside.read(member)
         if data is None:
             continue
-        value = decode_value(data).value
-        yield msgspec.json.encode({"path": member, "value": value}) + b"\n"
+        decoded = decode_value(data)
+        if decoded.problem and _is_fresh(member):
+            raise StillWrittenError(f"{os.path.basename(member)} is still being written")
+        yield msgspec.json.encode({"path": member, "value": decoded.value}) + b"\n"
 
 
-def _stat(path: str) -> os.stat_result | None:
+def _is_fresh(path: str) -> bool:
     try:
-        return os.stat(path)
+        return time.time() - os.stat(path).st_mtime < _STILL_WRITTEN_S
     except (OSError, ValueError):
-        return None
+        return False
 
 
 class FilesBeside:
     """The files around a source, on disk or in its archive; see :class:`~palace_daemon.core.ports.Beside`."""
 
+    def __init__(self, archives: Archives) -> None:
+        """Take what opens archives."""
+        self._archives = archives
+
     def read(self, path: str) -> bytes | None:
         """Return a file's bytes, or None."""
         container, member = split(path)
+        if member:
+            return self._archives.read(container, member, BESIDE_BYTES_MAX)
         try:
-            if member:
-                with _archive(container) as archive:
-                    item = archive.getinfo(member)
-                    return archive.read(item) if item.file_size <= BESIDE_BYTES_MAX else None
             with _plain(path) as (raw, stat):
                 return raw.read(stat.size) if stat.size <= BESIDE_BYTES_MAX else None
-        except (OSError, ValueError, KeyError, SourceError, RuntimeError):
+        except (OSError, ValueError, SourceError):
             return None
 
     def names(self, directory: str) -> tuple[str, ...]:
         """Return the names in a directory, sorted."""
         inside = directory.rstrip("/") + "/"
         container, folder = (inside[: -len(MEMBER)], "") if inside.endswith(MEMBER) else split(inside)
-        if container == inside:
-            try:
-                return tuple(sorted(os.listdir(directory)))
-            except (OSError, ValueError):
-                return ()
-        with contextlib.suppress(OSError, SourceError), _archive(container) as archive:
-            names = (name.removeprefix(folder) for name in archive.namelist() if name.startswith(folder))
-            return tuple(sorted({name.split("/", 1)[0] for name in names if name}))
-        return ()
+        if container != inside:
+            return self._archives.names(container, folder)
+        try:
+            return tuple(sorted(os.listdir(directory)))
+        except (OSError, ValueError):
+            return ()
+
+    def stamp(self, path: str) -> tuple[int, int] | None:
+        """Return two numbers that change with a file, its size and its mtime (in an archive its checksum), or None."""
+        container, member = split(path)
+        if member:
+            return self._archives.stamp(container, member)
+        try:
+            found = os.stat(path)
+        except (OSError, ValueError):
+            return None
+        return found.st_size, found.st_mtime_ns
 
 
 def database_of(path: str) -> str:

@@ -16,29 +16,29 @@ from msgspec import Struct, field, structs
 
 from palace_daemon.core import cursor as cursors
 from palace_daemon.core import redaction
-from palace_daemon.core.jsonl import drop_payload_runs
+from palace_daemon.core.documents import is_open_document
 from palace_daemon.core.ports import StopSignal
 from palace_daemon.core.transcripts import registry
 from palace_daemon.core.transcripts.base import FolderFormat, SourceParser, TranscriptFormat
-from palace_daemon.core.transcripts.reading import leftovers
 from palace_daemon.errors import CancelledError, SourceError
 from palace_daemon.model import Cursor, FileStat, MineReport, ParseResult, SourceState
 from palace_daemon.service import material as materials
-from palace_daemon.service.material import Found, Listing, Material, Stream
+from palace_daemon.service.archives import Archives
+from palace_daemon.service.material import Found, Listing, Material, StillWrittenError
+from palace_daemon.service.reading import HEAD_BYTES_MAX, Reading, head_of, is_same_content, joined, judge
 from palace_daemon.store import sources
-from palace_daemon.store.exchanges import SaveReport, Unwanted
+from palace_daemon.store.exchanges import SaveReport
 from palace_daemon.store.forgetting import IGNORED_PATH
 from palace_daemon.store.sqlite import Connection
 from palace_daemon.store.store import SourceBatch, Store
+from palace_daemon.watch import discover
 
 logger = logging.getLogger(__name__)
 
+OWN_FILE = "a file of Palace itself"
+
 READ_BYTES = 1 << 20
 """Bytes read, parsed and stored at a time: about 0.2 s of work on the writer, so live lines wait no longer."""
-HEAD_BYTES = 1 << 16
-"""Bytes from which a format is recognised, where the first line ends within them."""
-HEAD_BYTES_MAX = 32 << 20
-"""Bytes of text that a first line may have: an opening prompt can hold a whole log. Pasted images are left out."""
 _MAGIC_BYTES = 16
 """Bytes that tell archives and databases from files."""
 SLICE_BYTES = 16 << 20
@@ -61,6 +61,8 @@ class Outcome(Struct, kw_only=True):
     """Whether the file is of no known format."""
     reread: tuple[str, ...] = ()
     """Further sources that must be read anew."""
+    is_settled: bool = False
+    """Whether there is nothing to do for the source until its file changes."""
     found: tuple[Found, ...] = ()
     """Sources inside this one that are to be read: an archive's members, a database's conversations."""
 
@@ -108,6 +110,8 @@ class SourceMiner:
         self._store = store
         self._clock = clock
         self._ignores_path = ignores_path
+        self._archives = Archives()
+        self._own = discover.resolve(str(store.path.parent))
         self._stamps: dict[str, str] = {}
         """Path of a conversation that waits to be read to what its database's list said of it."""
 
@@ -125,8 +129,12 @@ class SourceMiner:
         """
         if self._ignores_path(path):
             return Outcome(report=MineReport(files=1), error=IGNORED_PATH, is_unknown=True)
+        if self.is_own(path):
+            return Outcome(report=MineReport(files=1), error=OWN_FILE, is_unknown=True, is_settled=True)
         try:
             outcome = self._mine(path, take_tail=take_tail, stop=stop)
+        except StillWrittenError as exc:
+            outcome = self._pending(path, str(exc))
         except FileNotFoundError:
             outcome = self._gone(path)
         except OSError as exc:
@@ -137,6 +145,26 @@ class SourceMiner:
             outcome.report = structs.replace(outcome.report, files=0)
         return outcome
 
+    def release(self) -> None:
+        """Close what was kept open for the next source."""
+        self._archives.close()
+
+    def is_own(self, path: str) -> bool:
+        """Return whether ``path`` leads into our own data directory.
+
+        Such a file is never opened: closing a second descriptor of the database would drop the locks that this process
+        holds on it, and another program could then take the write-ahead log away.
+        """
+        file = materials.file_of(path)
+        if file.startswith(self._own + os.sep):
+            return True
+        try:
+            found = os.stat(file)
+            ours = [os.stat(f"{self._store.path}{suffix}") for suffix in ("", "-wal", "-shm")]
+        except (OSError, ValueError):
+            return False
+        return any((found.st_dev, found.st_ino) == (one.st_dev, one.st_ino) for one in ours)
+
     def settled(self) -> dict[str, FileStat]:
         """Return the sources that were read to their end by the present parsers, and their stats at that time."""
         with self._store.read() as connection:
@@ -146,7 +174,7 @@ class SourceMiner:
 
     def _mine(self, path: str, *, take_tail: bool, stop: StopSignal | None) -> Outcome:
         with ExitStack() as stack:
-            source = stack.enter_context(materials.opened(path, self._stamps.pop(path, "")))
+            source = stack.enter_context(materials.opened(path, self._archives, self._stamps.pop(path, "")))
             if not materials.split(path)[1] and materials.is_container(source.head(_MAGIC_BYTES)):
                 return self._list(path)
             row = self._known(path, source)
@@ -154,17 +182,24 @@ class SourceMiner:
             if known is None:
                 known = self._detect(path, source)
             if known is not None and isinstance(known, FolderFormat):
-                source = materials.gathered(path, known, row.cursor.stat if row and row.cursor else None)
+                is_same = row is not None and (row.format, row.format_version) == (known.name, known.version)
+                last = row.cursor.stat if row and row.cursor and is_same and row.state == "ok" else None
+                session = materials.gathered(path, known, self._archives, last)
+                if session is None:
+                    return Outcome(report=MineReport(files=1))
+                source = session
             reading = self._begin(path, row, known, source)
             if isinstance(reading, Outcome):
                 return reading
-            return self._read(reading, source, take_tail=take_tail, stop=stop)
+            outcome = self._read(reading, source, take_tail=take_tail, stop=stop)
+            outcome.is_settled = outcome.is_settled and not isinstance(known, FolderFormat)
+            return outcome
 
     def _detect(self, path: str, source: Material) -> TranscriptFormat | None:
         """Return the format that the content shows; a conversation's is that of its database."""
         if not source.has_identity and (found := materials.database_format(path)):
             return found
-        return registry.detect(registry.plain_name(path), _head(source.file))
+        return registry.detect(registry.plain_name(path), head_of(source.file))
 
     def _known(self, path: str, source: Material) -> sources.SourceRow | None:
         """Return the stored source, following a file that was renamed."""
@@ -173,7 +208,7 @@ class SourceMiner:
             candidates = [] if row or not source.has_identity else sources.find_by_identity(connection, source.stat)
         for candidate in candidates:
             # Inode numbers are used again: the content decides.
-            if not os.path.lexists(candidate.path) and _is_same_content(source, candidate.cursor):
+            if not os.path.lexists(candidate.path) and is_same_content(source, candidate.cursor):
                 source_id = candidate.source_id
                 self._store.write(lambda c: sources.move(c, source_id, path))  # noqa: B023 - runs before the next turn
                 with self._store.read() as connection:
@@ -182,10 +217,10 @@ class SourceMiner:
 
     def _begin(
         self, path: str, row: sources.SourceRow | None, known: TranscriptFormat | None, source: Material
-    ) -> _Reading | Outcome:
+    ) -> Reading | Outcome:
         """Decide where to read on; an Outcome when there is nothing to read."""
         if row and row.cursor and known and (row.format, row.format_version) == (known.name, known.version):
-            verdict = _judge(source, row.cursor)
+            verdict = judge(source, row.cursor)
             if verdict.kind == "unchanged":
                 return self._unchanged(row, verdict.cursor, source.stat)
             # A document that changed is read from its start; the same one, from where the last slice ended.
@@ -199,16 +234,16 @@ class SourceMiner:
         if row and row.format:
             known = self._detect(path, source) if not isinstance(known, FolderFormat) else known
         if known is None:
-            return self._unknown(path, _head(source.file), row)
+            return self._unknown(path, head_of(source.file), row)
         if twin := materials.unpacked_twin(path):
             reason = f"its uncompressed file is read: {os.path.basename(twin)}"
             self._store.write(lambda c: sources.set_state(c, path, "skipped", reason))
-            return Outcome(report=MineReport(files=1))
+            return Outcome(report=MineReport(files=1), is_settled=True)
         return self._anew(path, known)
 
     def _resume(
         self, row: sources.SourceRow, known: TranscriptFormat, path: str, cursor: Cursor, source: Material
-    ) -> _Reading | None:
+    ) -> Reading | None:
         """Go on from the cursor; None when the stored state does not fit and the source must be read anew."""
         file = source.file
         file.seek(cursors.partial_start(cursor.offset))
@@ -217,15 +252,15 @@ class SourceMiner:
         if not cursors.follows_taken_tail(cursor, following):
             return None
         try:
-            parser = _open(known, path, row.parser_state)
+            parser = _open(known, path, row.parser_state, self._archives)
             hasher = cursors.BlockHasher.resume(cursor, partial)
         except ValueError:
             return None
         if parser.offset != cursor.offset:
             return None
-        return _Reading(row.source_id, row.reading, parser, hasher, cursor)
+        return Reading(row.source_id, row.reading, parser, hasher, cursor)
 
-    def _anew(self, path: str, found: TranscriptFormat) -> _Reading:
+    def _anew(self, path: str, found: TranscriptFormat) -> Reading:
         def work(connection: Connection) -> tuple[int, int]:
             source_id = sources.ensure(connection, path)
             reading = sources.begin_reading(
@@ -239,9 +274,9 @@ class SourceMiner:
             return source_id, reading
 
         source_id, reading = self._store.write(work)
-        return _Reading(source_id, reading, _open(found, path, None), cursors.BlockHasher(), Cursor())
+        return Reading(source_id, reading, _open(found, path, None, self._archives), cursors.BlockHasher(), Cursor())
 
-    def _read(self, reading: _Reading, source: Material, *, take_tail: bool, stop: StopSignal | None) -> Outcome:
+    def _read(self, reading: Reading, source: Material, *, take_tail: bool, stop: StopSignal | None) -> Outcome:
         """Feed the parser block by block, storing each block's exchanges with the cursor behind them."""
         file, size = source.file, source.stat.size
         start = reading.parser.offset
@@ -257,7 +292,7 @@ class SourceMiner:
             is_last = not block or position >= size
             result = reading.feed(block)
             if is_last:
-                result = _joined(result, reading.end(take_tail=take_tail))
+                result = joined(result, reading.end(take_tail=take_tail))
             self._save(reading, source.stat, result, tally, is_last=is_last)
             if is_last:
                 break
@@ -266,10 +301,11 @@ class SourceMiner:
                 break
         outcome = Outcome(report=tally.report(), sessions=frozenset(tally.saves.sessions), has_more=has_more)
         outcome.has_tail = not has_more and reading.parser.offset < size
+        outcome.is_settled = not has_more and source.has_identity
         outcome.reread = self._paths(tally.saves.sources_to_reread)
         return outcome
 
-    def _save(self, reading: _Reading, stat: FileStat, result: ParseResult, tally: _Tally, *, is_last: bool) -> None:
+    def _save(self, reading: Reading, stat: FileStat, result: ParseResult, tally: _Tally, *, is_last: bool) -> None:
         if not is_last and reading.hasher.offset == reading.cursor.offset:
             return  # inside one very long line: nothing to store yet
         reading.cursor = cursors.advance(reading.cursor, stat, reading.hasher, tail_taken=reading.has_taken_tail)
@@ -293,12 +329,15 @@ class SourceMiner:
             self._store.write(
                 lambda c: sources.save_progress(c, row.source_id, cursor, None, lines_read=0, lines_skipped={})
             )
-        return Outcome(report=MineReport(files=1), has_tail=cursor.offset < stat.size)
+        return Outcome(report=MineReport(files=1), has_tail=cursor.offset < stat.size, is_settled=True)
 
     def _unknown(self, path: str, head: bytes, row: sources.SourceRow | None) -> Outcome:
         """Note a file that is no transcript; what it held when it was one is superseded."""
         if why := registry.why_unreadable(path, head):
             raise SourceError(why)
+        former = registry.by_name(row.format) if row is not None and row.format else None
+        if former is not None and former.shape == "document" and is_open_document(head):
+            return self._pending(path, "it is being written anew")
         if row is not None and row.format:  # it was one until now
             self._store.supersede_source(row.source_id)
         if not head or (b"\n" not in head and len(head) < HEAD_BYTES_MAX and path.endswith(registry.LINE_SUFFIX)):
@@ -308,25 +347,34 @@ class SourceMiner:
         else:
             state, reason = "skipped", "not a transcript of a known format"
         if row is None and not registry.may_hold(path):
-            return Outcome(report=MineReport(files=1), error=reason, is_unknown=True)  # any file of a like ending
+            # Any file of a like ending.
+            return Outcome(report=MineReport(files=1), error=reason, is_unknown=True, is_settled=True)
         if row is None or (row.state, row.error) != (state, reason):
             self._store.write(lambda c: sources.set_state(c, path, state, reason))
-        return Outcome(report=MineReport(files=1), error=reason, is_unknown=True)
+        return Outcome(report=MineReport(files=1), error=reason, is_unknown=True, is_settled=True)
+
+    def _pending(self, path: str, reason: str) -> Outcome:
+        """Note that a source cannot be read yet; what was read of it before stands."""
+        self._store.write(lambda c: sources.set_state(c, path, "pending", reason))
+        return Outcome(report=MineReport(files=1), has_tail=True)
 
     def _list(self, path: str) -> Outcome:
         """Name what a container holds and is not read yet as it is now."""
-        listing = materials.list_container(path)
+        listing = materials.list_container(path, self._archives)
+        with self._store.read() as connection:
+            stored = {row.path: row for row in sources.below(connection, f"{path}{materials.MEMBER}")}
         if not listing.found and not listing.format_name:
+            if stored:
+                raise SourceError("it held transcripts and holds none that can be read now", hint="see docs/formats.md")
             reason = "no transcript of a known format in it"
             if registry.may_hold(path):
                 self._store.write(lambda c: sources.set_state(c, path, "skipped", reason))
-            return Outcome(report=MineReport(files=1), error=reason, is_unknown=True)
-        with self._store.read() as connection:
-            stored = {row.path: row for row in sources.below(connection, f"{path}{materials.MEMBER}")}
+            return Outcome(report=MineReport(files=1), error=reason, is_unknown=True, is_settled=True)
         found = tuple(item for item in listing.found if not _is_read(stored.get(item.path), item))
         self._stamps.update({item.path: item.stamp for item in found if item.stamp})
         self._note_container(path, listing, stored)
-        return Outcome(report=MineReport(files=1), found=found)
+        # A database can change without its file: what is new stands in its log.
+        return Outcome(report=MineReport(files=1), found=found, is_settled=not listing.format_name)
 
     def _note_container(self, path: str, listing: Listing, stored: dict[str, sources.SourceRow]) -> None:
         here = {item.path for item in listing.found}
@@ -349,57 +397,8 @@ class SourceMiner:
         return Outcome(report=MineReport(files=1, files_failed=1), error=reason)
 
 
-class _Reading:
-    """One source being read: the parser, and the hashes of what it consumed.
-
-    Inside a long line nothing is consumed block after block. These bytes are hashed ahead, not kept.
-    """
-
-    def __init__(
-        self, source_id: int, number: int, parser: SourceParser, hasher: cursors.BlockHasher, cursor: Cursor
-    ) -> None:
-        self.source_id = source_id
-        self.number = number
-        self.parser = parser
-        self.hasher = hasher
-        """Over what was consumed."""
-        self.cursor = cursor
-        self.has_taken_tail = False
-        self._ahead = hasher.copy()
-        """Over all that was fed."""
-
-    def feed(self, block: bytes) -> ParseResult:
-        result = self.parser.feed(block)
-        consumed = self.parser.offset
-        if consumed > self.hasher.offset:  # what was consumed ends in this block: it took this block to complete it
-            end = consumed - self._ahead.offset
-            self._ahead.feed(block[:end])
-            self.hasher = self._ahead.copy()
-            block = block[end:]
-        self._ahead.feed(block)
-        return result
-
-    def end(self, *, take_tail: bool) -> ParseResult:
-        result = ParseResult()
-        if take_tail:
-            before = self.parser.offset
-            result = self.parser.take_tail()
-            self.has_taken_tail = self.parser.offset > before
-        result = _joined(result, self.parser.finish())
-        if self.parser.offset > self.hasher.offset:  # a tail or a text is consumed whole
-            self.hasher = self._ahead.copy()
-        return result
-
-    def state_without(self, unwanted: Unwanted) -> bytes | None:
-        """Return the parser's state without what is not kept; None where the format holds it elsewhere, too."""
-        self.parser.drop({one.key for one in unwanted.exchanges}, unwanted.titles.keys())
-        texts = [text for one in unwanted.exchanges for text in (one.user_text, one.reply_text)]
-        state = self.parser.snapshot()
-        return None if leftovers.holds(state, [*texts, *unwanted.titles.values()]) else state
-
-
-def _open(known: TranscriptFormat, path: str, state: bytes | None) -> SourceParser:
-    return known.open(registry.plain_name(path), redaction.redact, state, materials.FilesBeside())
+def _open(known: TranscriptFormat, path: str, state: bytes | None, archives: Archives) -> SourceParser:
+    return known.open(registry.plain_name(path), redaction.redact, state, materials.FilesBeside(archives))
 
 
 def _is_read(row: sources.SourceRow | None, item: Found) -> bool:
@@ -409,39 +408,3 @@ def _is_read(row: sources.SourceRow | None, item: Found) -> bool:
     known = registry.by_name(row.format)
     is_current = known is not None and known.version == row.format_version
     return is_current and materials.is_same_stamp(row.cursor.stat, item.stamp)
-
-
-def _head(file: Stream) -> bytes:
-    """Return the file's beginning up to the end of its first line, at least, without pasted binary payloads."""
-    file.seek(0)
-    head = file.read(HEAD_BYTES) or b""
-    while b"\n" not in head and len(head) < HEAD_BYTES_MAX and (more := file.read(READ_BYTES)):
-        head, _ = drop_payload_runs(head + more)
-    return head
-
-
-def _is_same_content(source: Material, cursor: Cursor | None) -> bool:
-    """Return whether the file still holds what was read up to ``cursor``."""
-    return cursor is not None and cursor.offset > 0 and not _judge(source, cursor).must_reread
-
-
-def _judge(source: Material, cursor: Cursor) -> cursors.Verdict:
-    hashes: dict[int, bytes] = {}
-    for index in cursors.plan(cursor, source.stat).blocks:
-        start, end = cursors.block_span(index, cursor.offset)
-        source.file.seek(start)
-        hashes[index] = cursors.block_hash(source.file.read(end - start) or b"")
-    return cursors.judge(cursor, source.stat, hashes)
-
-
-def _joined(first: ParseResult, second: ParseResult) -> ParseResult:
-    """Return both results as one; a later telling of an exchange takes the place of the earlier."""
-    exchanges = {exchange.key: exchange for exchange in (*first.exchanges, *second.exchanges)}
-    return ParseResult(
-        exchanges=tuple(exchanges.values()),
-        sessions=first.sessions + second.sessions,
-        lines_read=first.lines_read + second.lines_read,
-        lines_skipped=dict(Counter(first.lines_skipped) + Counter(second.lines_skipped)),
-        problems=first.problems + second.problems,
-        superseded_keys=first.superseded_keys + second.superseded_keys,
-    )

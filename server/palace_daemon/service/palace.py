@@ -74,9 +74,11 @@ class LivePalace(Answers):
         self._clock = parts.clock
         rules = rules_of(parts.config.watch)
         self._miner = SourceMiner(parts.store, parts.clock, rules.ignores_path)
-        self._forgetting = Forgetting(parts.store, rules, self.recall, parts.clock, self._on_removed)
-        self._notes = NoteKeeper(parts.store, ProjectResolver().project_of, self._after_change)
-        self._porter = Porter(parts.store, parts.clock, self._after_change, self._on_removed)
+        self._forgetting = Forgetting(parts.store, rules, self._recall.search, parts.clock, self._on_removed)
+        self._notes = NoteKeeper(
+            parts.store, ProjectResolver().project_of, self._after_change, self._forgetting.wipe_soon
+        )
+        self._porter = Porter(parts.store, parts.clock, self._after_change, self._on_removed, self._forgetting, rules)
         self._embedding = EmbeddingLoop(parts.store, parts.models, self._on_embedded)
         self._watching = Watching(
             parts.config.watch, self._queue, parts.notifier, self._known_paths, self._miner.settled
@@ -296,9 +298,16 @@ class LivePalace(Answers):
     # -- the mining thread
 
     def _mine_queue(self) -> None:
+        try:
+            self._mine_until_stopped()
+        finally:
+            self._miner.release()
+
+    def _mine_until_stopped(self) -> None:
         while not self._stop.is_set():
             taken = self._queue.take(_TAKE_WAIT_S)
             if taken is None:
+                self._miner.release()
                 continue
             path, take_tail = taken
             try:
@@ -322,9 +331,8 @@ class LivePalace(Answers):
         self._stop.wait(min(_STORE_RETRY_S, 0.1 * 2**self._store_faults))
         is_last = self._store_faults >= _STORE_TRIES
         self._queue.put(path, mtime_ns(path), take_tail=take_tail)
-        self._queue.done(
-            path, MineReport(files=1, files_failed=1, failures={path: str(exc)} if is_last else {}), is_last=is_last
-        )
+        report = MineReport(files=1, files_failed=1, failures={path: str(exc)}) if is_last else MineReport()
+        self._queue.done(path, report, is_last=is_last)
 
     def _after_fault(self, path: str, exc: Exception) -> Outcome:
         reason = str(exc) if isinstance(exc, PalaceError) else f"internal error: {type(exc).__name__}"
@@ -344,6 +352,7 @@ class LivePalace(Answers):
             self._watching.note_tail(path, mtime_ns(path))
         else:
             self._watching.drop_tail(path)
+        self._watching.note_read(path, is_settled=outcome.is_settled)
         if outcome.has_more:
             self._queue.put_rest(path, mtime_ns(path))
         for other in outcome.reread:

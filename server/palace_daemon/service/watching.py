@@ -95,6 +95,12 @@ class Watching:
         """Agents' directories that appeared while the daemon ran, and when (UTC epoch ms)."""
         self._missing: set[str] = set()
         self._tails: dict[str, tuple[int, float]] = {}
+        self._tried_tails: dict[str, int] = {}
+        """Held-back lines that were tried once and made no sense, and when their files had changed."""
+        self._seen_as: dict[str, FileStat] = {}
+        """Stats of the sources that the last scan queued."""
+        self._looked_at: dict[str, FileStat] = {}
+        """Stats of files that are settled though the store does not say so."""
         self._lock = threading.Lock()
         self._thread = threading.Thread(target=self._run, name="palace-rescan", daemon=True)
         self.problems: dict[str, str] = {}
@@ -125,8 +131,8 @@ class Watching:
     def scan(self) -> int:
         """Queue every source below the roots that may have changed, and every stored one that is not there any more.
 
-        Returns how many sources there are. A file whose stat is that of its last reading is passed over: with 5,000
-        files a scan then takes a tenth of a second, not five.
+        Returns how many sources there are. A file whose stat is that of its last reading, or look, is passed over:
+        with 5,000 files a scan then takes a tenth of a second, not five.
         """
         self._announce()
         seen: set[str] = set()
@@ -137,7 +143,8 @@ class Watching:
                 return len(seen)
             for path, stat in discover.walk(root, self._may_hold, self._note_problem):
                 seen.add(path)
-                if settled.get(path) != stat:
+                if settled.get(path) != stat and self._looked_at.get(path) != stat:
+                    self._seen_as[path] = stat
                     self._queue.put(path, stat.mtime_ns)
         for path in self.vanished(self._roots):
             self._queue.put(path, 0)
@@ -152,17 +159,29 @@ class Watching:
         known = ((path, materials.file_of(path)) for path in self._known_paths())
         return [path for path, file in known if _is_below(file, there) and not os.path.lexists(file)]
 
+    def note_read(self, path: str, *, is_settled: bool) -> None:
+        """Note that a source was read, and whether nothing is to be done for it until its file changes.
+
+        So compressed files, archives, torn lines and files that are no transcripts are not looked into at each scan.
+        """
+        stat = self._seen_as.pop(path, None)
+        if is_settled and stat is not None:
+            self._looked_at[path] = stat
+        else:
+            self._looked_at.pop(path, None)
+
     def note_tail(self, path: str, changed_ns: int) -> None:
         """Remember that ``path`` ends in a line without line end, to be taken once it has been idle long enough."""
         with self._lock:
             known = self._tails.get(path)
-            if known is None or known[0] != changed_ns:
+            if self._tried_tails.get(path) != changed_ns and (known is None or known[0] != changed_ns):
                 self._tails[path] = (changed_ns, time.monotonic() + self._config.idle_tail_s)
 
     def drop_tail(self, path: str) -> None:
         """Forget the held-back line of ``path``: it was consumed."""
         with self._lock:
             self._tails.pop(path, None)
+            self._tried_tails.pop(path, None)
 
     def close(self) -> None:
         """Stop watching; idempotent."""
@@ -188,8 +207,9 @@ class Watching:
         now = time.monotonic()
         with self._lock:
             ready = [(path, changed_ns) for path, (changed_ns, due) in self._tails.items() if due <= now]
-            for path, _ in ready:
+            for path, changed_ns in ready:
                 del self._tails[path]
+                self._tried_tails[path] = changed_ns
         for path, changed_ns in ready:
             self._queue.put(path, changed_ns, take_tail=True)
 

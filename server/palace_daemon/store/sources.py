@@ -185,19 +185,50 @@ def save_progress(
     return total
 
 
-def tellings_of_copies(connection: Connection, agent: str, native_id: str) -> list[tuple[int, int]]:
-    """Return exchange and source of what exports tell of a session that its own agent's transcript tells, too."""
+def told_by_copies(connection: Connection, session_id: int) -> list[int]:
+    """Return the exchanges of a session that an export or an older store tells, in order."""
     if connection.execute("SELECT 1 FROM sources WHERE is_secondary=1 LIMIT 1").fetchone() is None:
         return []
     rows = connection.execute(
-        "SELECT p.exchange_id, p.source_id, s.is_secondary, p.is_superseded FROM sessions n"
-        " JOIN exchanges e ON e.session_id=n.id JOIN provenance p ON p.exchange_id=e.id"
-        " JOIN sources s ON s.id=p.source_id WHERE n.agent=? AND n.native_id=? ORDER BY p.exchange_id, p.source_id",
-        (agent, native_id),
+        "SELECT DISTINCT e.id FROM exchanges e JOIN provenance p ON p.exchange_id=e.id"
+        " JOIN sources s ON s.id=p.source_id WHERE e.session_id=? AND s.is_secondary=1"
+        " ORDER BY e.started_at, e.ordinal, e.key",
+        (session_id,),
+    )
+    return [int(row[0]) for row in rows]
+
+
+def is_superseded(connection: Connection, exchange_id: int) -> bool:
+    """Return whether no source tells the exchange as one that stands.
+
+    A source whose agent tells the session itself decides, as long as it holds the exchange. Where only copies hold it
+    (exports, stores that were left behind), it stands unless the session's own source tells the same words of the
+    person elsewhere: then it is the same exchange in another spelling.
+    """
+    rows = connection.execute(
+        "SELECT p.is_superseded, s.is_secondary, p.reading<s.reading FROM provenance p"
+        " JOIN sources s ON s.id=p.source_id WHERE p.exchange_id=?",
+        (exchange_id,),
     ).fetchall()
-    if all(is_secondary for _, _, is_secondary, _ in rows):
-        return []
-    return [(exchange, source) for exchange, source, is_secondary, is_old in rows if is_secondary and not is_old]
+    copies = [is_old for is_old, is_copy, _ in rows if is_copy]
+    if not copies:
+        return all(is_old for is_old, _, _ in rows)
+    own = [is_old for is_old, is_copy, is_gone in rows if not is_copy and not is_gone]
+    return all(own) if own else all(copies) or _has_twin(connection, exchange_id)
+
+
+def _has_twin(connection: Connection, exchange_id: int) -> bool:
+    """Return whether the session's own source tells these words as often as the copies did up to this exchange."""
+    told = (
+        "SELECT e.id, max(s.is_secondary=0 AND p.is_superseded=0 AND p.reading=s.reading) AS is_own"
+        " FROM exchanges here JOIN exchanges e ON e.session_id=here.session_id AND e.user_hash=here.user_hash"
+        " JOIN provenance p ON p.exchange_id=e.id JOIN sources s ON s.id=p.source_id"
+        " WHERE here.id=? GROUP BY e.id ORDER BY e.started_at, e.ordinal, e.key"
+    )
+    rows = connection.execute(told, (exchange_id,)).fetchall()
+    own = sum(is_own for _, is_own in rows)
+    copied = [other for other, is_own in rows if not is_own]
+    return copied.index(exchange_id) < own if exchange_id in copied else False
 
 
 def take_over_twins(connection: Connection, source_id: int) -> None:

@@ -157,11 +157,11 @@ def load(
     return config, settings
 
 
-def write_setting(name: str, raw: str) -> Path:
-    """Set ``section.key`` in the settings file, keeping comments and order; lists are comma-separated.
+def write_setting(name: str, raw: str) -> tuple[Path, Any]:
+    """Set ``section.key`` in the settings file, keeping comments and order; lists are TOML's, or comma-separated.
 
     Returns:
-        The file that was written, atomically, with mode 0600.
+        The file that was written, atomically, with mode 0600, and the value as it was understood.
 
     Raises:
         ConfigError: The name is unknown, the value does not fit, or the file cannot be written.
@@ -169,7 +169,7 @@ def write_setting(name: str, raw: str) -> Path:
     import tomlkit  # noqa: PLC0415 - only `config set` needs it
 
     _check_name(name, "command line")
-    value = _convert(name, _split(name, raw), "command line")
+    value = _convert(name, _split(name, raw, "command line"), "command line")
     path = places.config_file()
     document = tomlkit.parse(path.read_text(encoding="utf-8")) if path.exists() else tomlkit.document()
     section, key = name.split(".", 1)
@@ -184,7 +184,7 @@ def write_setting(name: str, raw: str) -> Path:
         temporary.replace(path)
     except OSError as exc:
         raise ConfigError(f"cannot write {path}: {exc.strerror}") from exc
-    return path
+    return path, value
 
 
 def _from_file(path: Path) -> dict[str, Any]:
@@ -209,17 +209,38 @@ def _variable(name: str) -> str:
 
 def _from_environment(environ: Mapping[str, str]) -> dict[str, Any]:
     return {
-        name: _split(name, environ[_variable(name)])
+        name: _split(name, environ[_variable(name)], "environment")
         for name in setting_names()
         if environ.get(_variable(name)) is not None
     }
 
 
-def _split(name: str, raw: str) -> str | list[str]:
-    """Cut a comma-separated list where the setting is one."""
+def _split(name: str, raw: str, origin: str) -> str | list[str]:
+    """Return the parts where the setting is a list: a TOML list, or values with commas between them.
+
+    Raises:
+        ConfigError: It looks like a list in brackets, or like a string in quotes, and is none.
+    """
     section, key = name.split(".", 1)
-    default = getattr(SECTIONS[section](), key)
-    return [part.strip() for part in raw.split(",") if part.strip()] if isinstance(default, tuple) else raw
+    if not isinstance(getattr(SECTIONS[section](), key), tuple):
+        return raw
+    if raw.lstrip().startswith("["):
+        return _listed(name, raw.strip(), origin)
+    parts = [part.strip() for part in raw.split(",") if part.strip()]
+    if any(part[0] in "\"'" and part[-1] == part[0] for part in parts):
+        raise ConfigError(f"bad value for {name} from the {origin}: quotes", hint='as in a,b or in ["a", "b"]')
+    return parts
+
+
+def _listed(name: str, raw: str, origin: str) -> list[str]:
+    try:
+        value = tomllib.loads(f"value = {raw}")["value"]
+    except tomllib.TOMLDecodeError:
+        value = None
+    if not isinstance(value, list) or not all(isinstance(part, str) for part in value):
+        hint = 'a value that begins with [ must be a list of strings, as ["a", "[bc]*"]'
+        raise ConfigError(f"bad value for {name} from the {origin}: no TOML list", hint=hint)
+    return value
 
 
 def _check_name(name: str, origin: str) -> None:

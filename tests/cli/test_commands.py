@@ -256,6 +256,40 @@ def test_config_shows_origins_and_sets_values(cli: Cli, monkeypatch: pytest.Monk
     assert re.search(r"watch\.agents_off +codex, claude-code +file\n", cli("config", "show").out)
 
 
+@pytest.mark.parametrize(
+    ("given", "understood"),
+    [
+        ('["secretproj"]', ["secretproj"]),
+        ("[ 'a', \"b,c\" ]", ["a", "b,c"]),
+        ('["[ab]*"]', ["[ab]*"]),
+        ("[]", []),
+        ("a, b", ["a", "b"]),
+        ("src,[ab]*", ["src", "[ab]*"]),
+        ("it's", ["it's"]),
+        ("", []),
+    ],
+)
+def test_a_list_may_be_written_as_in_toml_and_is_said_as_it_was_understood(
+    cli: Cli, given: str, understood: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    wrote = cli("config", "set", "watch.ignore_projects", given)
+    assert (wrote.code, f"watch.ignore_projects = {json.dumps(understood)} to" in wrote.out) == (0, True)
+    assert cli("config", "set", "watch.ignore_projects", given, "--json").json["value"] == understood
+    rows = {row["name"]: row["value"] for row in cli("config", "show", "--json").json["settings"]}
+    assert rows["watch.ignore_projects"] == understood
+    monkeypatch.setenv("PALACE_WATCH_IGNORE_PATHS", given)
+    rows = {row["name"]: row["value"] for row in cli("config", "show", "--json").json["settings"]}
+    assert rows["watch.ignore_paths"] == understood
+
+
+@pytest.mark.parametrize("given", ["[secretproj]", "[ab]*", "[1]", "['a'", "[['a']]", "'a'", 'a,"b"'])
+def test_what_only_looks_like_a_list_is_refused(cli: Cli, given: str) -> None:
+    refused = cli("config", "set", "watch.ignore_projects", given)
+    assert (refused.code, "watch.ignore_projects" in refused.err) == (2, True)
+    rows = {row["name"]: row for row in cli("config", "show", "--json").json["settings"]}
+    assert rows["watch.ignore_projects"]["origin"] == "default"
+
+
 def test_config_refuses_what_it_does_not_know(cli: Cli) -> None:
     unknown = cli("config", "set", "watch.path", "x")
     assert unknown.code == 2

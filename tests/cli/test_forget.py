@@ -131,6 +131,29 @@ def test_selectors_are_sent_as_they_are_stored(
     assert request.since is not None
 
 
+@pytest.mark.parametrize(
+    "words",
+    [
+        [""],
+        ["--exchange", ""],
+        ["--drawer", ""],
+        ["--session", "s1", "--session", " "],
+        ["--project", "", "--since", "2026-01-01"],
+        ["--source", "", "--agent", "codex"],
+        ["--agent", "", "--query", "kiwi"],
+        ["--since", "", "--project", "/w"],
+        ["--until", "", "--project", "/w"],
+        ["--query", "", "--project", "/w"],
+    ],
+)
+def test_an_empty_selector_forgets_nothing(
+    running: Running, palace: ForgettingPalace, cli: Callable[..., Any], words: list[str]
+) -> None:
+    refused = cli("forget", *words, "--yes")
+    assert (refused.code, "is empty" in refused.err) == (2, True)
+    assert palace.asked == []
+
+
 def test_what_cannot_be_done_is_said(running: Running, palace: ForgettingPalace, cli: Callable[..., Any]) -> None:
     nothing = cli("forget", "--yes")
     assert (nothing.code, "needs to know what" in nothing.err) == (2, True)

@@ -130,5 +130,8 @@ def test_import_reports_and_ends_with_1_where_something_is_missing(cli: Cli, run
     path.write_text("cut off")
     assert cli("import", str(path)).code == 1
     assert cli("import", str(path), "--json").json["isComplete"] is False
+    path.write_text("unwiped")
+    late = cli("import", str(path))
+    assert (late.code, "not gone from the database file yet: no room" in late.err) == (1, True)
     missing = cli("import", str(tmp_path / "absent"))
     assert (missing.code, missing.out) == (1, "")

@@ -181,6 +181,7 @@ class FakePalace:
             malformed=bad,
             problems=tuple(model.Problem(line=n + 2, byte_start=0, reason="not_json") for n in range(bad)),
             is_complete="cut off" not in Path(path).read_text(),
+            wipe_due="no room" if "unwiped" in Path(path).read_text() else "",
             seconds=0.5,
         )  # fmt: skip
 

@@ -58,8 +58,8 @@ def test_every_selector_arrives_typed(wire: Any, palace: ForgettingPalace) -> No
     assert (request.since, request.until) == (1_772_323_200_000, 1_772_615_551_000)
     query = request.query
     assert query is not None
-    assert (query.text, query.limit, query.project, query.agent, query.session) == ("why", 3, "/w", "codex", "s1")
-    assert (query.since, query.until, query.include_superseded) == (request.since, request.until, True)
+    assert (query.text, query.limit, query.include_superseded) == ("why", 3, True)
+    assert (query.project, query.agent, query.session) == ("", "", ""), "the other selectors are those of the request"
 
 
 def test_a_query_takes_ten_hits_and_nothing_is_dry_by_default(wire: Any, palace: ForgettingPalace) -> None:
@@ -76,9 +76,17 @@ def test_a_query_takes_ten_hits_and_nothing_is_dry_by_default(wire: Any, palace:
         (None, "$"),
         ({}, "$"),
         ({"dryRun": True}, "$"),
-        ({"query": "  "}, "$"),
-        ({"project": ""}, "$"),
-        ({"exchanges": []}, "$"),
+        ({"query": "  "}, "$.query"),
+        ({"project": ""}, "$.project"),
+        ({"project": "", "since": "2026-01-01"}, "$.project"),
+        ({"source": "", "query": "why"}, "$.source"),
+        ({"agent": " ", "query": "why"}, "$.agent"),
+        ({"query": "", "project": "/w"}, "$.query"),
+        ({"since": "", "project": "/w"}, "$.since"),
+        ({"until": "", "project": "/w"}, "$.until"),
+        ({"exchanges": []}, "$.exchanges"),
+        ({"drawers": [], "agent": "codex"}, "$.drawers"),
+        ({"sessions": ["s1", " "], "agent": "codex"}, "$.sessions[1]"),
         ({"agent": "codex", "limit": 3}, "$.limit"),
         ({"query": "q", "limit": 0}, "$.limit"),
         ({"exchanges": "e1"}, "$.exchanges"),

@@ -75,7 +75,7 @@ def test_export_and_import_answer_with_the_agreed_keys(wire: Any, tmp_path: Path
     }  # fmt: skip
     (tmp_path / "x.jsonl").write_text("bad")
     read = wire.call("palace/import", {"path": path})["result"]
-    assert set(read) == {"records", "changes", "malformed", "problems", "isComplete", "seconds"}
+    assert set(read) == {"records", "changes", "malformed", "problems", "isComplete", "seconds", "wipeDue"}
     assert (read["problems"], read["isComplete"]) == ([{"line": 2, "reason": "not_json"}], True)
     assert wire.call("palace/import", {"path": str(tmp_path / "absent")})["error"]["data"]["kind"] == "source"
 

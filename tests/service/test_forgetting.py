@@ -307,7 +307,8 @@ def test_a_drawer_and_a_file_name_their_exchanges(told: LivePalace, transcripts:
     [
         ({"exchanges": ("0" * 16,)}, NotFoundError, "no exchange"),
         ({"sessions": ("nobody",)}, NotFoundError, "no session"),
-        ({"project": "tidepool"}, NotFoundError, "did you mean /nowhere/tidepool"),
+        ({"project": "/elsewhere/tidepool"}, NotFoundError, "did you mean /nowhere/tidepool"),
+        ({"project": "tidepol"}, NotFoundError, "nothing is stored"),
         ({"project": "\ud800"}, NotFoundError, "nothing is stored"),
         ({"source": "/none.jsonl"}, NotFoundError, "no such transcript"),
         ({"agent": "nobody"}, RequestError, "known are claude-code"),

@@ -33,6 +33,15 @@ def test_new_database_is_private_and_in_wal_mode(path: Path) -> None:
         writer.close()
 
 
+def test_what_a_row_no_longer_holds_is_overwritten_from_the_first_write_on(path: Path) -> None:
+    Writer(path).close()
+    writer = Writer(path)
+    try:
+        assert writer.run(lambda c: c.execute("PRAGMA secure_delete").fetchone()) == (1,)
+    finally:
+        writer.close()
+
+
 @pytest.mark.parametrize("name", ["with space", "100%", "what?", "hash#tag", "ünï"])
 def test_paths_with_uri_characters_open(tmp_path: Path, name: str) -> None:
     path = sqlite.database_path(tmp_path / name)

@@ -15,6 +15,7 @@ from support.dumps import logical_dump
 from palace_daemon.store import check, exporting, portable, tombstones
 from palace_daemon.store.importing import Importer, Merged
 from palace_daemon.store.portable import BadLineError, ExchangeLine, Line, Place, decode, encode
+from palace_daemon.store.variants import public_id
 
 MACHINES = ("a" * 16, "b" * 16, "c" * 16)
 AT = 1_770_000_000_000
@@ -74,9 +75,10 @@ def some_export(chance: random.Random, machine: str) -> list[Line]:
         portable.NoteLine(
             key=f"note:{number}", text=chance.choice(["one", "two", "three"]), created_at=AT + chance.randint(0, 3),
             tags=tuple(chance.sample(["p", "q", "r"], 2)), author=chance.choice(["", "ann", "bob"]),
-            edited_at=chance.choice([None, AT + 5, AT + 6]), superseded_by=chance.choice(["", "", "f" * 16]),
+            edited_at=chance.choice([None, AT + 5, AT + 6]),
+            superseded_by=chance.choice(["", "", "f" * 16, public_id("note:0"), public_id("note:1")]),
         )
-        for number in range(2)
+        for number in range(3)
     ]  # fmt: skip
     lines += [
         portable.SessionLine(

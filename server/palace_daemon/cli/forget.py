@@ -44,12 +44,12 @@ def register(commands: options.Commands) -> None:
     parser.add_argument(
         "--session", action="append", default=[], metavar="ID", help="a session with its sub-agents; can be repeated"
     )
-    parser.add_argument("--project", help="a project, as `sessions` shows it")
+    parser.add_argument("--project", help="a project, as `sessions` shows it, or its last name where one alone has it")
     parser.add_argument("--source", metavar="PATH", help="what a transcript file tells")
     parser.add_argument("--agent", help="an agent, such as claude-code or codex")
     parser.add_argument("--since", metavar="TIME", help="from this date or ISO time on")
     parser.add_argument("--until", metavar="TIME", help="up to this ISO time, or to the end of this date")
-    parser.add_argument("--query", metavar="TEXT", help="what a recall of this question finds")
+    parser.add_argument("--query", metavar="TEXT", help="what a recall of this question finds in what all others name")
     parser.add_argument("--limit", type=options.positive, metavar="N", help="hits of --query (default 10)")
     parser.add_argument("--dry-run", action="store_true", help="list what would go, and forget nothing")
     parser.add_argument("--yes", action="store_true", help="forget without a question, for scripts")
@@ -76,6 +76,7 @@ def _can_ask() -> bool:
 
 
 def _params(arguments: argparse.Namespace) -> dict[str, Any]:
+    _check_given(arguments)
     params: dict[str, Any] = {
         "exchanges": [*arguments.ids, *arguments.exchange],
         "drawers": arguments.drawer,
@@ -91,6 +92,16 @@ def _params(arguments: argparse.Namespace) -> dict[str, Any]:
     if not params:
         raise ConfigError("forget needs to know what", hint="an id, or a selector such as --session or --query")
     return params if arguments.limit is None else {**params, "limit": arguments.limit}
+
+
+def _check_given(arguments: argparse.Namespace) -> None:
+    """Refuse a selector that is empty, as one is whose shell variable is not set: without it more would go."""
+    for name in ("ids", "exchange", "drawer", "session", "project", "source", "agent", "since", "until", "query"):
+        value = getattr(arguments, name)
+        for given in value if isinstance(value, list) else [value]:
+            if given is not None and not given.strip():
+                option = "ID" if name == "ids" else f"--{name}"
+                raise ConfigError(f"{option} is empty", hint="leave it out, or look whether a variable is not set")
 
 
 def _directory(project: str | None) -> str | None:

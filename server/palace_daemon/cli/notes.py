@@ -38,7 +38,9 @@ def register(commands: options.Commands) -> None:
         examples="palace-daemon notes --project tidepool --tag redis\n"
         'palace-daemon notes edit 3f9c1d20 "The staging queue runs on Redis 7.2."\n'
         'palace-daemon notes supersede 3f9c1d20 "The staging queue runs on Postgres now."',
-        detail="edit puts a text right and keeps the id. supersede stores a new note, and the old one leaves recall.",
+        detail="edit puts a text right and keeps the id; the former text leaves the disk within a minute. supersede\n"
+        "stores a new note, and the old one leaves recall but stays on the disk, with its id: forget ID removes it,\n"
+        "and a note whose successor is forgotten stands again.",
     )
     parser.add_argument("action", nargs="?", choices=ACTIONS, default="list")
     parser.add_argument("id", nargs="?", default="", metavar="ID", help="which note to edit or supersede")

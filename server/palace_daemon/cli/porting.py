@@ -71,13 +71,16 @@ def _export_to_stdout(arguments: argparse.Namespace) -> int:
 
 
 def import_(arguments: argparse.Namespace) -> int:
-    """Merge an export; exit code 1 where a line could not be used, or the file was cut off."""
+    """Merge an export; exit code 1 where a line was of no use, the file was cut off, or a removal is not wiped yet."""
     result = _request(arguments, "palace/import", Path(arguments.file))
     if arguments.json:
         show.print_json(result)
     else:
         _print_import(result)
-    return options.EXIT_OK if result["isComplete"] and not result["malformed"] else options.EXIT_NOTHING
+    if result["wipeDue"]:
+        connect.note(f"what it removed is not gone from the database file yet: {result['wipeDue']}")
+    is_whole = result["isComplete"] and not result["malformed"] and not result["wipeDue"]
+    return options.EXIT_OK if is_whole else options.EXIT_NOTHING
 
 
 def _request(arguments: argparse.Namespace, method: str, path: Path) -> Mapping[str, Any]:
@@ -98,7 +101,7 @@ def _print_import(result: Mapping[str, Any]) -> None:
     if changes["forgotten"]:
         pairs.append(("forgotten", f"{show.count(changes['forgotten'], 'exchange')} left out or removed"))
     if changes["ignored"]:
-        pairs.append(("ignored", f"{show.count(changes['ignored'], 'exchange')} of ignored projects left out"))
+        pairs.append(("ignored", f"{show.count(changes['ignored'], 'exchange')} of ignored projects or files left out"))
     if result["malformed"]:
         pairs.append(("malformed", f"{show.count(result['malformed'], 'line')} left out"))
     pairs += [(f"line {item['line']:,}", item["reason"].replace("_", " ")) for item in result["problems"]]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import json
 
 from palace_daemon import places
 from palace_daemon.cli import options, show
@@ -23,7 +24,7 @@ def register(commands: options.Commands) -> None:
     )
     parser.add_argument("action", choices=("show", "set", "path"))
     parser.add_argument("name", nargs="?", help="section.key, such as watch.paths")
-    parser.add_argument("value", nargs="?", help="its value; lists are comma-separated")
+    parser.add_argument("value", nargs="?", help='its value; a list as a,b or as \'["a", "b"]\'')
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -52,11 +53,12 @@ def _print_path(arguments: argparse.Namespace) -> None:
 def _set(arguments: argparse.Namespace) -> None:
     from palace_daemon import config  # noqa: PLC0415
 
-    path = str(config.write_setting(arguments.name, arguments.value))
+    path, value = config.write_setting(arguments.name, arguments.value)
     if arguments.json:
-        show.print_json({"path": path, "name": arguments.name})
+        show.print_json({"path": str(path), "name": arguments.name, "value": value})
     else:
-        print(f"wrote {arguments.name} to {path}; a running daemon takes it up after palace-daemon stop")
+        said = json.dumps(value, ensure_ascii=False)
+        print(f"wrote {arguments.name} = {said} to {path}; a running daemon takes it up after palace-daemon stop")
 
 
 def _show(arguments: argparse.Namespace) -> None:

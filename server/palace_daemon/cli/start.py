@@ -101,7 +101,7 @@ def _may_read(arguments: argparse.Namespace, found: Sequence[WatchedDir]) -> boo
 def _decline() -> None:
     from palace_daemon import config  # noqa: PLC0415
 
-    path = config.write_setting("watch.defaults", "false")
+    path, _ = config.write_setting("watch.defaults", "false")
     _say(f"Nothing was read. {path} now says watch.defaults = false.")
     _say("To change that: palace-daemon config set watch.defaults true")
     _say("To have single directories read: palace-daemon config set watch.paths DIR,DIR")

@@ -60,6 +60,8 @@ class ImportReport(Value):
     is_complete: bool
     """Whether the file had its last line; without it, it was cut off."""
     seconds: float
+    wipe_due: str = ""
+    """Why bytes of what it removed still stand in the database file; empty when they are gone."""
 
 
 class ForgetRequest(Value):
@@ -70,13 +72,14 @@ class ForgetRequest(Value):
     exchanges: tuple[str, ...] = ()
     sessions: tuple[str, ...] = ()
     project: str = ""
-    """As stored, to the letter; so is ``source``, the path of a transcript file."""
+    """Its path as stored, or its last name where one project alone has that."""
     source: str = ""
+    """The path of a transcript file, as stored."""
     agent: str = ""
     since: int | None = None
     until: int | None = None
     query: RecallQuery | None = None
-    """The exchanges of its hits."""
+    """The exchanges of its hits among what all other selectors name."""
 
 
 class ForgetItem(Value):

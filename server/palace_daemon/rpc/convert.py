@@ -18,6 +18,7 @@ from palace_daemon.rpc.errors import BadParamsError
 
 P = TypeVar("P", bound=wire.Params)
 R = TypeVar("R", bound=wire.Result)
+T = TypeVar("T")
 
 FORGET_HITS = 10
 """Hits of a query to forget that names no limit: its own, since ``recall.limit`` may be set to hundreds."""
@@ -83,41 +84,53 @@ def recall_query(
 
 
 def forget_request(params: wire.ForgetParams, *, clock_ms: int, local_offset_minutes: int) -> model.ForgetRequest:
-    """Return what ``params`` asks to forget; a query is asked within the other selectors.
+    """Return what ``params`` asks to forget.
 
     Raises:
-        BadParamsError: There is no selector, a limit without a query, or a time that cannot be read.
+        BadParamsError: There is no selector, one is empty, a limit is without a query, or a time cannot be read.
     """
-    if not isinstance(params.limit, UnsetType) and not params.query.strip():
+    _check_selectors(params)
+    if not isinstance(params.limit, UnsetType) and isinstance(params.query, UnsetType):
         raise BadParamsError("Expected a query beside the limit - at `$.limit`", path="$.limit")
-    request = model.ForgetRequest(
-        drawers=params.drawers,
-        exchanges=params.exchanges,
-        sessions=params.sessions,
-        project=params.project,
-        source=params.source,
-        agent=params.agent,
-        since=time_from_wire(params.since, "since", local_offset_minutes),
-        until=time_from_wire(params.until, "until", local_offset_minutes, ends_day=True),
-    )
-    if params.query.strip():
+    query = None
+    if not isinstance(params.query, UnsetType):
         query = model.RecallQuery(
             text=params.query,
             now=clock_ms,
             utc_offset_minutes=local_offset_minutes,
-            project=request.project,
-            agent=request.agent,
-            session=request.sessions[0] if len(request.sessions) == 1 else "",
-            since=request.since,
-            until=request.until,
             limit=FORGET_HITS if isinstance(params.limit, UnsetType) else params.limit,
             include_superseded=True,
         )
-        return msgspec.structs.replace(request, query=query)
-    if request == model.ForgetRequest():
-        names = "drawers, exchanges, sessions, project, source, agent, since, until, query"
-        raise BadParamsError(f"Expected at least one of {names} - at `$`", path="$")
-    return request
+    return model.ForgetRequest(
+        drawers=_given(params.drawers, ()),
+        exchanges=_given(params.exchanges, ()),
+        sessions=_given(params.sessions, ()),
+        project=_given(params.project, ""),
+        source=_given(params.source, ""),
+        agent=_given(params.agent, ""),
+        since=time_from_wire(params.since, "since", local_offset_minutes),
+        until=time_from_wire(params.until, "until", local_offset_minutes, ends_day=True),
+        query=query,
+    )
+
+
+_SELECTORS = ("drawers", "exchanges", "sessions", "project", "source", "agent", "since", "until", "query")
+
+
+def _check_selectors(params: wire.ForgetParams) -> None:
+    """Refuse a request without a selector, and each that is empty: an unset variable must not widen what goes."""
+    given = {name: value for name in _SELECTORS if (value := getattr(params, name)) is not UNSET}
+    if not given:
+        raise BadParamsError(f"Expected at least one of {', '.join(_SELECTORS)} - at `$`", path="$")
+    for name, value in given.items():
+        parts = {f"$.{name}[{number}]": part for number, part in enumerate(value)} if isinstance(value, tuple) else {}
+        for path, part in {f"$.{name}": value, **parts}.items():
+            if isinstance(part, (str, tuple)) and not (part.strip() if isinstance(part, str) else part):
+                raise BadParamsError(f"Expected a value: the selector is empty - at `{path}`", path=path)
+
+
+def _given(value: T | UnsetType, empty: T) -> T:
+    return empty if isinstance(value, UnsetType) else value
 
 
 def forget_to_wire(report: model.ForgetReport) -> wire.ForgetResult:

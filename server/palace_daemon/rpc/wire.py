@@ -83,20 +83,24 @@ class MineParams(Params, frozen=True):
 
 
 class ForgetParams(Params, frozen=True):
-    """What to forget: the exchanges that every selector given here names. One at least must be given."""
+    """What to forget: the exchanges that every selector given here names.
 
-    drawers: tuple[Annotated[str, Meta(min_length=1)], ...] = ()
-    exchanges: tuple[Annotated[str, Meta(min_length=1)], ...] = ()
-    sessions: tuple[Annotated[str, Meta(min_length=1)], ...] = ()
+    One at least must be given. One that is given and empty is refused: whoever sent it meant to narrow, not to widen.
+    """
+
+    drawers: tuple[str, ...] | UnsetType = UNSET
+    exchanges: tuple[str, ...] | UnsetType = UNSET
+    sessions: tuple[str, ...] | UnsetType = UNSET
     """With their sub-agents."""
-    project: str = ""
-    """As stored, to the letter; so is ``source``, the path of a transcript file."""
-    source: str = ""
-    agent: str = ""
+    project: str | UnsetType = UNSET
+    """Its path as stored, or its last name where one project alone has that."""
+    source: str | UnsetType = UNSET
+    """The path of a transcript file, as stored."""
+    agent: str | UnsetType = UNSET
     since: WireTime | UnsetType = UNSET
     until: WireTime | UnsetType = UNSET
-    query: str = ""
-    """The exchanges of its hits."""
+    query: str | UnsetType = UNSET
+    """The exchanges of its hits among what all other selectors name."""
     limit: Limit | UnsetType = UNSET
     """Hits of ``query``; 10 where left out."""
     dry_run: bool = False

@@ -42,3 +42,5 @@ class ImportResult(Result, frozen=True):
     is_complete: bool
     """False where the file was cut off: its last line is missing."""
     seconds: float
+    wipe_due: str
+    """Why bytes of what it removed still stand in the database file; empty when they are gone."""

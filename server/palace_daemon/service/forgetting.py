@@ -11,7 +11,7 @@ import logging
 import os
 import re
 import threading
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
 
 import msgspec
 
@@ -48,20 +48,23 @@ def rules_of(config: WatchConfig) -> IgnoreRules:
 
 
 class Forgetting:
-    """Forgets, and sees to it that the bytes go. Owns one thread, from :meth:`start` on. Thread-safe."""
+    """Forgets, and sees to it that bytes go, of what others removed, too. Thread-safe.
+
+    Owns one thread, from :meth:`start` on.
+    """
 
     def __init__(
         self,
         store: Store,
         rules: IgnoreRules,
-        recall: Callable[[RecallQuery, StopSignal | None], RecallAnswer],
+        search: Callable[[RecallQuery, StopSignal | None, Collection[int] | None], RecallAnswer],
         clock: Callable[[], int],
         on_removed: Callable[[forgetting.Removal], None],
     ) -> None:
         """Take the store, the ignore rules, what answers queries, the clock, and whom to tell of removals."""
         self._store = store
         self._rules = rules
-        self._recall = recall
+        self._search = search
         self._clock = clock
         self._on_removed = on_removed
         self._scrub_lock = threading.Lock()
@@ -87,10 +90,7 @@ class Forgetting:
     ) -> ForgetReport:
         """Forget what ``request`` names, or list it; see :meth:`palace_daemon.service.api.Palace.forget`."""
         request = _as_stored(request)
-        hits = None
-        if request.query is not None:
-            answer = self._recall(request.query, stop)
-            hits = list(dict.fromkeys(hit.exchange_id for hit in answer.hits))
+        hits = None if request.query is None else self._hits(request, request.query, stop)
         if dry_run:
             with self._store.read() as connection:
                 ids = selection.select(connection, request, hits)
@@ -106,11 +106,24 @@ class Forgetting:
         if removal.exchanges:
             logger.info("forgot %d exchanges", removal.exchanges)
             self._on_removed(removal)
-        return msgspec.structs.replace(report, wipe_due=self._wipe())
+        return msgspec.structs.replace(report, wipe_due=self.wipe())
+
+    def _hits(self, request: ForgetRequest, query: RecallQuery, stop: StopSignal | None) -> list[str]:
+        """Return the exchanges of the query's best hits within all other selectors."""
+        others = msgspec.structs.replace(request, query=None)
+        among = None
+        if others != ForgetRequest():
+            with self._store.read() as connection:
+                among = selection.select(connection, others, None)
+        return list(dict.fromkeys(hit.exchange_id for hit in self._search(query, stop, among).hits))
 
     # -- the second step
 
-    def _wipe(self) -> str:
+    def wipe_soon(self) -> None:
+        """Have what is due done by the thread within a minute; several calls till then cost one rewriting."""
+        self._wake.set()
+
+    def wipe(self) -> str:
         """Rewrite the file if that is due; returns why it still is, or an empty string."""
         try:
             with self._scrub_lock:
@@ -135,7 +148,7 @@ class Forgetting:
             self._wake.clear()
             try:
                 is_applied = is_applied or self._apply_rules()
-                is_done = not self._wipe()
+                is_done = not self.wipe()
             except Exception as exc:
                 is_done = False
                 reason = str(exc) if isinstance(exc, PalaceError) else type(exc).__name__

@@ -20,6 +20,7 @@ from palace_daemon.store.exchanges import SaveReport
 from palace_daemon.store.notes import Note
 from palace_daemon.store.sqlite import Connection
 from palace_daemon.store.store import ReadOnlyStore, Store
+from palace_daemon.store.variants import public_id
 
 T = TypeVar("T")
 
@@ -28,12 +29,17 @@ class NoteKeeper:
     """Stores notes. Thread-safe: each call is one transaction."""
 
     def __init__(
-        self, store: Store, project_of: Callable[[str], str], on_changed: Callable[[MineReport], None]
+        self,
+        store: Store,
+        project_of: Callable[[str], str],
+        on_changed: Callable[[MineReport], None],
+        wipe_soon: Callable[[], None],
     ) -> None:
-        """Take the store, the rule that turns a directory into a project, and whom to tell of changes."""
+        """Take the store, the rule that turns a directory into a project, and whom to tell of changes and edits."""
         self._store = store
         self._project_of = project_of
         self._on_changed = on_changed
+        self._wipe_soon = wipe_soon
 
     def remember(self, text: str, *, project: str, tags: Sequence[str], author: str, now: int) -> tuple[NoteView, bool]:
         """Store a note; see :meth:`palace_daemon.service.api.Palace.remember`."""
@@ -61,14 +67,17 @@ class NoteKeeper:
         def work(connection: Connection, drawers: DrawerStore, report: SaveReport) -> NoteView:
             exchange_id, note = _named(connection, note_id)
             other = notes.find(connection, note.project, clean)
-            if other not in {None, exchange_id} and not note.superseded_by:
+            if other not in {None, exchange_id} and not notes.successor(connection, exchange_id):
                 raise RequestError("another note says this already", hint="supersede this one with the same text")
             if clean != note.text:
+                notes.let_go(connection, drawers, exchange_id, public_id(note.key), report)
                 edited = msgspec.structs.replace(note, text=clean, edited_at=now, is_redacted=is_redacted)
                 notes.save(connection, drawers, edited, report)
             return notes.view(connection, exchange_id)
 
-        return self._change(work)
+        edited = self._change(work)
+        self._wipe_soon()
+        return edited
 
     def supersede(self, note_id: str, text: str, *, now: int) -> tuple[NoteView, bool]:
         """Put a new note in the place of one; see :meth:`palace_daemon.service.api.Palace.supersede_note`."""
@@ -76,20 +85,21 @@ class NoteKeeper:
 
         def work(connection: Connection, drawers: DrawerStore, report: SaveReport) -> tuple[NoteView, bool]:
             exchange_id, note = _named(connection, note_id)
-            if note.superseded_by:
-                raise RequestError(f"the note was superseded by {note.superseded_by}", hint="supersede that one")
+            if successor_id := notes.successor(connection, exchange_id):
+                raise RequestError(f"the note was superseded by {successor_id}", hint="supersede that one")
             fresh = Note(
                 project=note.project,
                 text=clean,
                 created_at=now,
                 author=note.author,
-                tags=note.tags,
+                tags=notes.view(connection, exchange_id).tags,
                 is_redacted=is_redacted,
             )
             new_id, is_new = notes.remember(connection, drawers, fresh, report)
             if new_id == exchange_id:
                 raise RequestError("the note says this already", hint="nothing was changed")
             successor = notes.view(connection, new_id)
+            notes.let_go(connection, drawers, exchange_id, successor.note_id, report)
             notes.save(connection, drawers, msgspec.structs.replace(note, superseded_by=successor.note_id), report)
             return successor, is_new
 
@@ -150,7 +160,7 @@ def report_of(saved: SaveReport) -> MineReport:
 
 
 def _named(connection: Connection, note_id: str) -> tuple[int, Note]:
-    """Return the note that an id, or eight or more digits of one, names.
+    """Return the note that an id, or eight or more digits of one, names; where several count as one, the one.
 
     Raises:
         NotFoundError: None is so named.
@@ -163,7 +173,8 @@ def _named(connection: Connection, note_id: str) -> tuple[int, Note]:
         raise RequestError("several exchanges begin with this id", hint="give more digits")
     if not notes.is_note(connection, found[0]):
         raise RequestError("this is an exchange of a transcript, and no note", hint="`palace-daemon notes` lists them")
-    return found[0], notes.load(connection, found[0])
+    exchange_id = notes.standing(connection, found[0])
+    return exchange_id, notes.load(connection, exchange_id)
 
 
 def _clean(text: str) -> tuple[str, bool]:

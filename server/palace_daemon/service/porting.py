@@ -7,7 +7,6 @@ can be run again: what is there already changes nothing.
 from __future__ import annotations
 
 import contextlib
-import logging
 import os
 import stat
 import tempfile
@@ -15,23 +14,22 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import BinaryIO
+from typing import BinaryIO, Protocol
 
 import palace_daemon
+from palace_daemon.core.ignoring import IgnoreRules
 from palace_daemon.core.ports import StopSignal
-from palace_daemon.errors import CancelledError, PalaceError, RequestError, SourceError
+from palace_daemon.errors import CancelledError, RequestError, SourceError
 from palace_daemon.model import ExportReport, ImportReport, MineReport, Problem, Progress
 from palace_daemon.service.api import ProgressListener
 from palace_daemon.service.notes import report_of
 from palace_daemon.store import exporting, portable
 from palace_daemon.store.drawers import DrawerStore
 from palace_daemon.store.forgetting import Removal
-from palace_daemon.store.importing import Importer, Merged
+from palace_daemon.store.importing import Importer, LeftOut, Merged
 from palace_daemon.store.portable import BadLineError, Line
 from palace_daemon.store.sqlite import Connection
 from palace_daemon.store.store import Store
-
-logger = logging.getLogger(__name__)
 
 LINE_BYTES_MAX = 256 << 20
 """Longest line of an import: exchanges have a few kilobytes, those with a whole log pasted into them some megabytes."""
@@ -44,6 +42,18 @@ _CHECK_LINES = 256
 """Lines between two looks at whether the caller still waits."""
 
 
+class Wiper(Protocol):
+    """Gets the bytes of what was removed out of the database file; see :mod:`palace_daemon.service.forgetting`."""
+
+    def wipe(self) -> str:
+        """Do it now, if anything is due; returns why it still is, and then it is tried again."""
+        ...
+
+    def wipe_soon(self) -> None:
+        """Do it in the background."""
+        ...
+
+
 class Porter:
     """Exports and imports. Thread-safe."""
 
@@ -53,12 +63,16 @@ class Porter:
         clock: Callable[[], int],
         on_changed: Callable[[MineReport], None],
         on_removed: Callable[[Removal], None],
+        wiper: Wiper,
+        rules: IgnoreRules,
     ) -> None:
-        """Take the store, the clock that dates exports, and whom to tell of changes and of what was forgotten."""
+        """Take the store, the clock that dates exports, whom to tell of changes and removals, and the ignore rules."""
         self._store = store
         self._clock = clock
         self._on_changed = on_changed
         self._on_removed = on_removed
+        self._wiper = wiper
+        self._rules = rules
 
     def export(self, path: str, on_progress: ProgressListener | None, stop: StopSignal | None) -> ExportReport:
         """Write everything to ``path``; see :meth:`palace_daemon.service.api.Palace.export`."""
@@ -85,42 +99,38 @@ class Porter:
         """Merge the export at ``path``; see :meth:`palace_daemon.service.api.Palace.import_file`."""
         began = time.monotonic()
         reading = _Reading()
+        left_out = LeftOut()
         changes: Counter[str] = Counter()
         try:
             with _opened(path) as file:
                 for batch in reading.batches(file, path):
                     _check(stop)
-                    changes += self._merge(batch)
+                    changes.update(self._merge(batch, left_out))
                     _tell(on_progress, "import", reading.done, max(reading.total, reading.done))
         except OSError as exc:
             raise SourceError(f"cannot read {path}: {exc.strerror or exc}") from exc
-        if changes["forgotten"]:
-            self._wipe()
+        finally:
+            self._wiper.wipe_soon()  # also where it ends early
         return ImportReport(
             records={name: reading.records[kind] for kind, name in portable.TYPE_OF.items()},
             changes={name: changes[name] for name in CHANGES},
             malformed=reading.malformed,
             problems=tuple(reading.problems),
             is_complete=reading.is_complete,
+            wipe_due=self._wiper.wipe(),
             seconds=round(time.monotonic() - began, 3),
         )
 
-    def _merge(self, batch: list[Line]) -> Counter[str]:
+    def _merge(self, batch: list[Line], left_out: LeftOut) -> Counter[str]:
         def work(connection: Connection, drawers: DrawerStore) -> Merged:
-            return Importer(connection, drawers, self._store.ignores_project).merge(batch)
+            rules = self._rules
+            return Importer(connection, drawers, rules.ignores_project, rules.ignores_path, left_out).merge(batch)
 
         merged = self._store.edit(work)
         if merged.removal is not None and merged.removal.exchanges:
             self._on_removed(merged.removal)
         self._on_changed(report_of(merged.report))
         return merged.changes
-
-    def _wipe(self) -> None:
-        """Get the bytes of what was removed out of the file; where that fails it is due still, and done later."""
-        try:
-            self._store.scrub()
-        except PalaceError as exc:
-            logger.warning("removed texts are not gone from the database file yet: %s", exc)
 
 
 CHANGES = ("exchanges_added", "exchanges_replaced", "notes_added", "notes_changed", "forgotten", "ignored")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from contextlib import AbstractContextManager
 from typing import NamedTuple, Protocol
 
@@ -59,8 +59,13 @@ class Recall:
         self._sources_pending = sources_pending
         self._known_agents = frozenset(known_agents)
 
-    def search(self, query: RecallQuery, stop: StopSignal | None = None) -> RecallAnswer:
-        """Return ranked hits; see :meth:`palace_daemon.service.api.Palace.recall`."""
+    def search(
+        self, query: RecallQuery, stop: StopSignal | None = None, among: Collection[int] | None = None
+    ) -> RecallAnswer:
+        """Return ranked hits; see :meth:`palace_daemon.service.api.Palace.recall`.
+
+        ``among`` is one more filter: the rows of exchanges.
+        """
         began = time.perf_counter()
         query = _checked(query)
         read = query_reader.read(query.text)
@@ -71,6 +76,8 @@ class Recall:
             reason = state.reason or _mismatch(state, drawers.model)
             query_vec = None if reason else query_vec
             in_scope = self._scope(connection, drawers, query)
+            if among is not None:
+                in_scope = in_scope & np.isin(drawers.ids, views.drawer_ids(connection, among))
             scored, matches = _score(connection, drawers, read.terms, in_scope, query_vec, stop)
             _check(stop)
             hits = self._hits(connection, drawers, query, scored, query_vec, matches, read)

@@ -15,7 +15,7 @@ import msgspec
 from msgspec import Struct
 
 from palace_daemon.model import Exchange, ExchangeKey, ParseResult, SessionFacts
-from palace_daemon.store import redactions, sources, tombstones, variants
+from palace_daemon.store import redactions, scrubbing, sources, tombstones, variants
 from palace_daemon.store.drawers import DrawerStore, StoredDrawers
 from palace_daemon.store.sqlite import Connection
 from palace_daemon.store.variants import content_hash
@@ -43,6 +43,8 @@ class SaveReport(Struct, kw_only=True):
     sessions: set[tuple[str, str]] = msgspec.field(default_factory=set)
     sources_to_reread: set[int] = msgspec.field(default_factory=set)
     """Sources whose telling of an exchange is now the longest, though another's text is stored."""
+    sessions_to_settle: set[int] = msgspec.field(default_factory=set)
+    """Sessions of which a source told: what copies tell of them is to be judged again."""
     sessions_to_recut: set[int] = msgspec.field(default_factory=set)
     """Sessions whose number of turns that stand changed."""
     families: set[str] = msgspec.field(default_factory=set)
@@ -103,24 +105,29 @@ class ExchangeStore:
             self._drawers.recut_session(connection, session_id, report)
         for key in result.superseded_keys:
             self._supersede(connection, source_id, key, report)
-        for agent, native_id in {(exchange.agent, exchange.session_id) for exchange in result.exchanges}:
-            for exchange_id, copy_id in sources.tellings_of_copies(connection, agent, native_id):
-                self._lose_telling(connection, copy_id, exchange_id, report)
         for facts in result.sessions:
-            self._untitle(connection, facts, report)
+            self._save_title(connection, facts, report)
 
-    def _untitle(self, connection: Connection, facts: SessionFacts, report: SaveReport) -> None:
-        """Take a title away that tells of what is not kept."""
-        if not facts.title:
-            return
-        project = self._project_of(facts.cwd) if facts.cwd else ""
-        if self._ignores_project(project) or tombstones.hide_title(
-            connection, facts.agent, facts.session_id, facts.title
-        ):
-            report.unwanted.titles[facts.session_id] = facts.title
-            connection.execute(
-                "UPDATE sessions SET title='' WHERE agent=? AND native_id=?", (facts.agent, facts.session_id)
-            )
+    def _save_title(self, connection: Connection, facts: SessionFacts, report: SaveReport) -> None:
+        """Store a session's title, unless it tells of what is not kept: then no byte of it reaches the file.
+
+        Call when the exchanges are stored: whether a forgotten session may have a title depends on them.
+        """
+        session_id, stored, project = connection.execute(
+            "SELECT id, title, project FROM sessions WHERE agent=? AND native_id=?", (facts.agent, facts.session_id)
+        ).fetchone()
+        is_ignored = self._ignores_project(project) or self._ignores_project(
+            self._project_of(facts.cwd) if facts.cwd else ""
+        )
+        title = facts.title or stored
+        if is_ignored or tombstones.hide_title(connection, facts.agent, facts.session_id, title):
+            if facts.title:
+                report.unwanted.titles[facts.session_id] = facts.title
+            title = "" if is_ignored or title == stored else stored
+        if title != stored:
+            connection.execute("UPDATE sessions SET title=? WHERE id=?", (title, session_id))
+            if not title:
+                scrubbing.mark_due(connection)
 
     def _is_ignored(self, connection: Connection, exchange: Exchange) -> bool:
         """Return whether a rule leaves the exchange's project out; where it names none, its session's counts."""
@@ -151,6 +158,10 @@ class ExchangeStore:
             for exchange_id in settled.touched:
                 self.refresh_superseded(connection, exchange_id, report)
         report.families.clear()
+        for session_id in sorted(report.sessions_to_settle | report.sessions_to_recut):
+            for exchange_id in sources.told_by_copies(connection, session_id):
+                self.refresh_superseded(connection, exchange_id, report)
+        report.sessions_to_settle.clear()
         for session_id in sorted(report.sessions_to_recut):
             self._drawers.recut_session(connection, session_id, report)
         report.sessions_to_recut.clear()
@@ -165,13 +176,12 @@ class ExchangeStore:
             self._lose_telling(connection, source_id, exchange_id, report)
 
     def _save_session(self, connection: Connection, facts: SessionFacts) -> int:
-        """Insert or complete a session; empty facts never overwrite known ones."""
+        """Insert or complete a session, all but its title; empty facts never overwrite known ones."""
         values = (
             facts.agent,
             facts.session_id,
             facts.parent_session_id,
             facts.relation,
-            facts.title,
             self._project_of(facts.cwd) if facts.cwd else "",
             facts.cwd,
             facts.branch,
@@ -180,12 +190,11 @@ class ExchangeStore:
             int(facts.is_automated),
         )
         connection.execute(
-            "INSERT INTO sessions(agent, native_id, parent_native_id, relation, title, project, cwd, branch,"
-            " agent_version, entrypoint, is_automated) VALUES (?,?,?,?,?,?,?,?,?,?,?)"
+            "INSERT INTO sessions(agent, native_id, parent_native_id, relation, project, cwd, branch,"
+            " agent_version, entrypoint, is_automated) VALUES (?,?,?,?,?,?,?,?,?,?)"
             " ON CONFLICT(agent, native_id) DO UPDATE SET"
             " parent_native_id=iif(excluded.parent_native_id<>'', excluded.parent_native_id, parent_native_id),"
             " relation=iif(excluded.relation<>'none', excluded.relation, relation),"
-            " title=iif(excluded.title<>'', excluded.title, title),"
             " project=iif(cwd='', excluded.project, project), cwd=iif(cwd='', excluded.cwd, cwd),"
             " branch=iif(branch='', excluded.branch, branch),"
             " agent_version=iif(excluded.agent_version<>'', excluded.agent_version, agent_version),"
@@ -216,6 +225,7 @@ class ExchangeStore:
         session_id = self._session_row(connection, exchange.agent, exchange.session_id) or self._save_session(
             connection, SessionFacts(agent=exchange.agent, session_id=exchange.session_id, cwd=exchange.cwd)
         )
+        report.sessions_to_settle.add(session_id)
         exchange_id = self._find(connection, source_id, exchange, report)
         if exchange_id is None:
             told, exchange = exchange, self._as_variant(connection, exchange)
@@ -391,9 +401,7 @@ class ExchangeStore:
 
     def refresh_superseded(self, connection: Connection, exchange_id: int, report: SaveReport) -> None:
         """An exchange is out of recall when every source that holds it has rewound past it or lost it."""
-        (is_superseded,) = connection.execute(
-            "SELECT min(is_superseded) FROM provenance WHERE exchange_id=?", (exchange_id,)
-        ).fetchone()
+        is_superseded = int(sources.is_superseded(connection, exchange_id))
         changed = connection.execute(
             "UPDATE exchanges SET is_superseded=? WHERE id=? AND is_superseded<>?",
             (is_superseded, exchange_id, is_superseded),

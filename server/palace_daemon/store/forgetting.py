@@ -7,13 +7,14 @@ stand in the file; :mod:`palace_daemon.store.scrubbing` is the second step.
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 from palace_daemon.core.ignoring import IgnoreRules
-from palace_daemon.store import tombstones
+from palace_daemon.store import notes, tombstones
 from palace_daemon.store.drawers import DrawerStore
 from palace_daemon.store.exchanges import SaveReport
+from palace_daemon.store.scrubbing import mark_due
 from palace_daemon.store.sqlite import Connection, batches
 
 IGNORED_PATH = "ignored: watch.ignore_paths"
@@ -28,6 +29,15 @@ class Removal(NamedTuple):
     drawers: int
     sources: tuple[str, ...]
     """Files that told of it and are to be read anew, since their parsers' states are gone, too."""
+
+
+def joined(removals: Iterable[Removal]) -> Removal | None:
+    """Return several removals as one; None where there are none."""
+    parts = list(removals)
+    if not parts:
+        return None
+    paths = {path for part in parts for path in part.sources}
+    return Removal(sum(part.exchanges for part in parts), sum(part.drawers for part in parts), tuple(sorted(paths)))
 
 
 class _Session(NamedTuple):
@@ -56,8 +66,8 @@ def remove(connection: Connection, drawers: DrawerStore, exchange_ids: Sequence[
 
     Without tombstones: a file that tells one of them brings it back.
     """
-    connection.execute("PRAGMA secure_delete=ON").fetchone()
     report = SaveReport()
+    notes.pass_on(connection, exchange_ids)
     sources = _sources_of(connection, exchange_ids)
     sessions = {session.row for session in _sessions_of(connection, exchange_ids)}
     for exchange_id in exchange_ids:
@@ -70,7 +80,8 @@ def remove(connection: Connection, drawers: DrawerStore, exchange_ids: Sequence[
         drawers.recut_session(connection, session, report)
     _read_anew(connection, sources)
     if exchange_ids:
-        _mark_due(connection)
+        mark_due(connection)
+        notes.settle(connection, drawers, report)
     return Removal(len(exchange_ids), report.drawers_removed, _paths(connection, sources))
 
 
@@ -89,7 +100,16 @@ def apply_rules(connection: Connection, drawers: DrawerStore, rules: IgnoreRules
     _read_anew(connection, waiting)
     alone = _leave_sources(connection, drawers, rules) | _of_projects(connection, rules)
     removal = remove(connection, drawers, sorted(alone))
+    if rules:
+        _untitle(connection, rules)
     return removal._replace(sources=tuple(sorted({*removal.sources, *_paths(connection, waiting)})))
+
+
+def leave_out(connection: Connection, drawers: DrawerStore, exchange_ids: Sequence[int]) -> Removal:
+    """Remove what a rule names; without the rule, the files that tell of it bring it back."""
+    for source_id in _sources_of(connection, exchange_ids):
+        hold_back(connection, source_id)
+    return remove(connection, drawers, exchange_ids)
 
 
 def hold_back(connection: Connection, source_id: int) -> None:
@@ -119,8 +139,20 @@ def _leave_sources(connection: Connection, drawers: DrawerStore, rules: IgnoreRu
             " lines_read=0, lines_skipped='{}', read_bytes=0 WHERE id=?",
             (IGNORED_PATH, source_id),
         )
-        _mark_due(connection)
+        mark_due(connection)
     return alone
+
+
+def _untitle(connection: Connection, rules: IgnoreRules) -> None:
+    """Take the titles of sessions of ignored projects, and of those of which nothing is left."""
+    rows = connection.execute(
+        "SELECT id, agent, project, id IN (SELECT session_id FROM exchanges UNION SELECT session_id FROM provenance)"
+        " FROM sessions WHERE title<>''"
+    ).fetchall()
+    for session_id, agent, project, has_exchanges in rows:
+        if not has_exchanges or (agent != notes.AGENT and rules.ignores_project(project)):
+            connection.execute("UPDATE sessions SET title='' WHERE id=?", (session_id,))
+            mark_due(connection)
 
 
 def _hand_over(connection: Connection, drawers: DrawerStore, exchange_id: int, source_id: int) -> bool:
@@ -171,13 +203,6 @@ def _read_anew(connection: Connection, source_ids: set[int]) -> None:
             f" WHERE origin='' AND id IN ({_marks(batch)})",
             batch,
         )
-
-
-def _mark_due(connection: Connection) -> None:
-    # With STAT4, ANALYZE keeps samples of index keys, and so words and ids of what went.
-    if connection.execute("SELECT 1 FROM sqlite_schema WHERE name='sqlite_stat4'").fetchone():
-        connection.execute("DELETE FROM sqlite_stat4")
-    connection.execute("UPDATE state SET scrub_due=1")
 
 
 def _tells_title(connection: Connection, title: str, exchange_ids: Sequence[int]) -> bool:

@@ -17,11 +17,11 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any, NamedTuple
 
 import msgspec
-from msgspec import structs
+from msgspec import Struct, structs
 
-from palace_daemon.core.redaction import redact
 from palace_daemon.model import Attachment, ExchangeKey
-from palace_daemon.store import forgetting, notes, redactions, tombstones
+from palace_daemon.store import forgetting, notes, redactions, scrubbing, tombstones
+from palace_daemon.store.cleaning import without_secrets
 from palace_daemon.store.drawers import DrawerStore, StoredDrawers
 from palace_daemon.store.exchanges import ExchangeStore, SaveReport, copies
 from palace_daemon.store.forgetting import Removal
@@ -56,14 +56,36 @@ class Merged(NamedTuple):
     """What was forgotten elsewhere and therefore removed here."""
 
 
+class LeftOut(Struct):
+    """What ignore rules have kept out of one import so far, over all its transactions."""
+
+    sessions: set[tuple[str, str]] = msgspec.field(default_factory=set)
+    """Agent and id of sessions of which an exchange was left out: their titles tell of it."""
+    unplaced: set[int] = msgspec.field(default_factory=set)
+    """Exchanges that were added and name no project: that of their session may turn out to be ignored."""
+
+
 class Importer:
     """Merges lines inside the caller's write transaction. Made for one transaction."""
 
-    def __init__(self, connection: Connection, drawers: DrawerStore, ignores_project: Callable[[str], bool]) -> None:
-        """Take the transaction, the drawers, and the rule for projects of which nothing is to be kept."""
+    def __init__(
+        self,
+        connection: Connection,
+        drawers: DrawerStore,
+        ignores_project: Callable[[str], bool],
+        ignores_path: Callable[[str], bool] = lambda _path: False,
+        left_out: LeftOut | None = None,
+    ) -> None:
+        """Take the transaction, the drawers, the rules for projects and for files of this machine, and what they did.
+
+        A rule on paths is about this machine: files of others are not looked for here.
+        """
         self._connection = connection
         self._drawers = drawers
         self._ignores_project = ignores_project
+        self._ignores_path = ignores_path
+        self._left_out = LeftOut() if left_out is None else left_out
+        self._ignored_sessions: set[int] = set()
         self._exchanges = ExchangeStore(drawers, project_of=lambda cwd: cwd)
         (self._machine,) = connection.execute("SELECT machine FROM state").fetchone()
         self._source_ids: dict[tuple[str, str], int] = {}
@@ -77,7 +99,8 @@ class Importer:
     def merge(self, lines: Iterable[Line]) -> Merged:
         """Merge lines in order; all texts are stored before any is cut, as their sessions' turns decide how."""
         buried: list[TombstoneLine] = []
-        for line in map(_without_secrets, lines):
+        has_notes = False
+        for line in map(without_secrets, lines):
             match line:
                 case SourceLine():
                     self._source(line)
@@ -85,6 +108,7 @@ class Importer:
                     self._exchange(line)
                 case NoteLine():
                     self._note(line)
+                    has_notes = True
                 case SessionLine():
                     self._session(line)
                 case TombstoneLine():
@@ -93,7 +117,10 @@ class Importer:
             self._drawers.cut_anew(self._connection, exchange_id, old, self._report)
         self._report.sessions_to_recut |= self._recut
         self._exchanges.recut(self._connection, self._report)
-        return Merged(self._changes, self._report, self._bury(buried) if buried else None)
+        if has_notes:
+            notes.settle(self._connection, self._drawers, self._report)
+        removals = [self._drop_ignored(), self._bury(buried) if buried else None]
+        return Merged(self._changes, self._report, forgetting.joined(removal for removal in removals if removal))
 
     # ---------------------------------------------------------------------------------------------------- sources
 
@@ -139,7 +166,10 @@ class Importer:
     # --------------------------------------------------------------------------------------------------- sessions
 
     def _session(self, line: SessionLine) -> None:
-        """Complete a session; where two sources contradict each other, the files of this machine are right."""
+        """Complete a session; where two sources contradict each other, the files of this machine are right.
+
+        What is forgotten or ignored leaves no title.
+        """
         if line.agent == notes.AGENT:
             notes.source(self._connection)
         session_id = self._session_id(line.agent, line.id)
@@ -154,12 +184,17 @@ class Importer:
                 return told if stored == empty else stored
             return stored if stored == told or self._is_told_here(session_id) else max(stored, told)
 
-        is_hidden = line.title and tombstones.hide_title(self._connection, line.agent, line.id, line.title)
         place = chosen((project, cwd), (line.project, line.cwd), ("", ""))
+        is_ignored = line.agent != notes.AGENT and any(map(self._ignores_project, {line.project, project, place[0]}))
+        if is_ignored and self._ignores_project(place[0]):
+            self._ignored_sessions.add(session_id)
+        shown = "" if is_ignored else title if self._is_hidden(line, session_id) else chosen(title, line.title)
+        if title and not shown:
+            scrubbing.mark_due(self._connection)
         values = (
             chosen(parent, line.parent),
             chosen(relation, line.relation, "none"),
-            title if is_hidden else chosen(title, line.title),
+            shown,
             *place,
             chosen(branch, line.branch),
             chosen(version, line.agent_version),
@@ -171,6 +206,33 @@ class Importer:
             " entrypoint=?, is_automated=? WHERE id=?",
             (*values, session_id),
         )
+
+    def _is_hidden(self, line: SessionLine, session_id: int) -> bool:
+        """Return whether the session must not bear the title that the line gives it."""
+        if line.title and tombstones.hide_title(self._connection, line.agent, line.id, line.title):
+            return True
+        if (line.agent, line.id) not in self._left_out.sessions:
+            return False
+        row = self._connection.execute(
+            "SELECT 1 FROM exchanges WHERE session_id=?1"
+            " UNION ALL SELECT 1 FROM provenance WHERE session_id=?1 LIMIT 1",
+            (session_id,),
+        ).fetchone()
+        return row is None
+
+    def _drop_ignored(self) -> Removal | None:
+        """Take out exchanges that name no project, where that of their session turned out to be ignored."""
+        found: list[int] = []
+        for session_id in sorted(self._ignored_sessions):
+            rows = self._connection.execute(
+                "SELECT id FROM exchanges WHERE session_id=? AND project='' ORDER BY id", (session_id,)
+            )
+            found += [row[0] for row in rows]
+        if not found:
+            return None
+        self._changes["ignored"] += len(found)
+        self._changes["exchanges_added"] -= len(self._left_out.unplaced & set(found))
+        return forgetting.leave_out(self._connection, self._drawers, found)
 
     def _is_told_here(self, session_id: int) -> bool:
         row = self._connection.execute(
@@ -191,6 +253,11 @@ class Importer:
     # -------------------------------------------------------------------------------------------------- exchanges
 
     def _exchange(self, line: ExchangeLine) -> None:
+        if self._is_ignored(line):
+            self._changes["ignored"] += 1
+            names = {line.session, *(place.session for place in line.places)}
+            self._left_out.sessions |= {(line.agent, name) for name in names}
+            return
         found = self._find(line)
         if found is None:
             self._add(line)
@@ -200,6 +267,18 @@ class Importer:
             add_key(self._connection, found, key)
         self._take_telling(found, line)
         self._exchanges.refresh_superseded(self._connection, found, self._report)
+
+    def _is_ignored(self, line: ExchangeLine) -> bool:
+        """Return whether a rule leaves the exchange out; where it names no project, its session's counts."""
+        project = line.project
+        if not project:
+            row = self._connection.execute(
+                "SELECT project FROM sessions WHERE agent=? AND native_id=?", (line.agent, line.session)
+            ).fetchone()
+            project = "" if row is None else row[0]
+        return self._ignores_project(project) or all(
+            place.machine == self._machine and self._ignores_path(place.path) for place in line.places
+        )
 
     def _find(self, line: ExchangeLine) -> int | None:
         """Return the stored exchange that this one is; first by its keys, then variants of them, then copies."""
@@ -228,9 +307,6 @@ class Importer:
         ):
             self._changes["forgotten"] += 1
             return
-        if self._ignores_project(line.project):
-            self._changes["ignored"] += 1
-            return
         key = self._free_key(line)
         session_id = self._session_id(line.agent, line.session)
         columns = _columns(line) | {
@@ -253,6 +329,8 @@ class Importer:
         self._save_places(exchange_id, line)
         self._former[exchange_id] = {}
         self._recut.add(session_id)
+        if not line.project:
+            self._left_out.unplaced.add(exchange_id)
         self._changes["exchanges_added"] += 1
         self._report.added += 1
         self._report.sessions.add((line.agent, line.session))
@@ -393,28 +471,8 @@ class Importer:
         for session_id, agent, native_id, title in titled:
             if tombstones.hide_title(self._connection, agent, native_id, title):
                 self._connection.execute("UPDATE sessions SET title='' WHERE id=?", (session_id,))
+                scrubbing.mark_due(self._connection)
         return removal
-
-
-def _without_secrets(line: Line) -> Line:
-    """Return the line as mining would have kept it: an export may have been written, or changed, by other hands."""
-    match line:
-        case ExchangeLine():
-            user, reply = redact(line.user_text), redact(line.reply_text)
-            tools = tuple(structs.replace(tool, target=redact(tool.target)) for tool in line.tools)
-            attached = tuple(structs.replace(one, name=redact(one.name)) for one in line.attachments)
-            clean = structs.replace(line, user_text=user, reply_text=reply, tools=tools, attachments=attached)
-            if clean == line:
-                return line
-            flags = tuple(sorted({*line.flags, "redacted"}))
-            return structs.replace(clean, flags=flags, reply_final_start=min(line.reply_final_start, len(reply)))
-        case NoteLine():
-            text = redact(line.text)
-            return line if text == line.text else structs.replace(line, text=text, redacted=True)
-        case SessionLine():
-            return structs.replace(line, title=redact(line.title))
-        case _:
-            return line
 
 
 def _redactions(line: ExchangeLine) -> str:

@@ -3,14 +3,17 @@
 So notes are cut, indexed, embedded, recalled and forgotten as exchanges are. Their source is no file: one row of
 ``sources`` with an origin of its own. Each project has a session for its notes.
 
-Invariant: among the notes that were not superseded, no two of one project hold the same text.
+Invariant: among the notes that stand, no two of one project hold the same text. Where an import, or an edit elsewhere,
+brings a second one, both count as one note: that with the smaller key stands for both. Which notes stand is worked out
+from what is stored (see :func:`settle`) and not stored itself, so that the order of imports does not matter.
 """
 
 from __future__ import annotations
 
 import itertools
-from collections.abc import Collection
-from typing import Any
+from collections import defaultdict
+from collections.abc import Collection, Iterable, Sequence
+from typing import NamedTuple
 
 import msgspec
 from msgspec import Struct
@@ -18,7 +21,8 @@ from msgspec import Struct
 from palace_daemon.model import Exchange, ExchangeKey, NoteView, ParseResult, SessionFacts
 from palace_daemon.store.drawers import DrawerStore
 from palace_daemon.store.exchanges import ExchangeStore, SaveReport
-from palace_daemon.store.sqlite import Connection
+from palace_daemon.store.scrubbing import mark_due
+from palace_daemon.store.sqlite import Connection, batches
 from palace_daemon.store.variants import content_hash
 
 AGENT = "note"
@@ -38,7 +42,7 @@ class Note(Struct, frozen=True, kw_only=True):
     created_at: int
     edited_at: int | None = None
     superseded_by: str = ""
-    """Public id of the note that took its place."""
+    """Public id of the note that took its place; while there is no such note, this one stands."""
     author: str = ""
     tags: tuple[str, ...] = ()
     """Sorted, each once."""
@@ -102,7 +106,7 @@ def save(connection: Connection, drawers: DrawerStore, note: Note, report: SaveR
         time_quality="exact",
         status="complete",
         cwd=note.project,
-        is_superseded=bool(note.superseded_by),
+        is_superseded=_is_note(connection, note.superseded_by),
         flags=("redacted",) if note.is_redacted else (),
     )
     name = note.project.replace("\\", "/").rstrip("/").rsplit("/", 1)[-1]
@@ -112,6 +116,9 @@ def save(connection: Connection, drawers: DrawerStore, note: Note, report: SaveR
     # A note's project was found when it was made: it is not looked up again, maybe on another machine.
     store = ExchangeStore(drawers, project_of=lambda cwd: cwd)
     result = ParseResult(exchanges=(exchange,), sessions=(facts,))
+    former = connection.execute("SELECT exchange_id FROM exchange_keys WHERE key=?", (note.key,)).fetchone()
+    if former is not None and load(connection, former[0]).text != note.text:
+        mark_due(connection)  # who puts a text right does not expect to leave the former one on the disk
     store.save(connection, source(connection), 0, result, report)
     row = connection.execute("SELECT exchange_id FROM exchange_keys WHERE key=?", (note.key,)).fetchone()
     if row is None:
@@ -146,10 +153,10 @@ def is_note(connection: Connection, exchange_id: int) -> bool:
 
 
 def find(connection: Connection, project: str, text: str) -> int | None:
-    """Return the project's note of this text that was not superseded."""
+    """Return the project's note of this text that stands."""
     row = connection.execute(
         "SELECT e.id FROM exchanges e JOIN notes n ON n.exchange_id=e.id"
-        " WHERE e.user_hash=? AND e.project=? AND n.superseded_by='' ORDER BY e.id LIMIT 1",
+        " WHERE e.user_hash=? AND e.project=? AND e.is_superseded=0 ORDER BY e.key LIMIT 1",
         (content_hash(text), project),
     ).fetchone()
     return None if row is None else int(row[0])
@@ -170,15 +177,133 @@ def merged(one: Note, other: Note) -> Note:
     )
 
 
+_LINKED = (
+    "EXISTS (SELECT 1 FROM exchange_keys k JOIN notes x ON x.exchange_id=k.exchange_id"
+    " WHERE k.public_id=n.superseded_by AND k.exchange_id<>n.exchange_id)"
+)
+"""Whether the note that took the place of ``n`` is there; it may have been forgotten, or not come yet."""
+
+
+class _Standing(NamedTuple):
+    """What decides whether a note stands."""
+
+    exchange_id: int
+    says: tuple[str, bytes]
+    """Project and text."""
+    is_linked: bool
+    is_superseded: bool
+
+
+def _standings(connection: Connection, where: str = "1", values: Sequence[object] = ()) -> list[_Standing]:
+    rows = connection.execute(
+        f"SELECT e.id, e.project, e.user_hash, {_LINKED}, e.is_superseded FROM notes n"
+        f" JOIN exchanges e ON e.id=n.exchange_id WHERE {where} ORDER BY e.key",
+        tuple(values),
+    )
+    return [_Standing(row[0], (row[1], row[2]), bool(row[3]), bool(row[4])) for row in rows.fetchall()]
+
+
+def settle(connection: Connection, drawers: DrawerStore, report: SaveReport) -> None:
+    """Work out which notes stand; call after notes were imported or removed.
+
+    Those whose successor is there do not, nor do those of which one with a smaller key has project and text.
+    """
+    store = ExchangeStore(drawers, project_of=lambda cwd: cwd)
+    said: set[tuple[str, bytes]] = set()
+    for note in _standings(connection):
+        is_out = note.is_linked or note.says in said
+        if not note.is_linked:
+            said.add(note.says)
+        if is_out != note.is_superseded:
+            connection.execute(
+                "UPDATE provenance SET is_superseded=? WHERE exchange_id=?", (int(is_out), note.exchange_id)
+            )
+            store.refresh_superseded(connection, note.exchange_id, report)
+    store.recut(connection, report)
+
+
+def united(connection: Connection, exchange_ids: Iterable[int]) -> set[int]:
+    """Return these exchanges, and with each note among them those that count as one with it."""
+    wanted = set(exchange_ids)
+    notes = [note for note in _standings(connection) if not note.is_linked]
+    said = {note.says for note in notes if note.exchange_id in wanted}
+    return wanted | {note.exchange_id for note in notes if note.says in said}
+
+
+def standing(connection: Connection, exchange_id: int) -> int:
+    """Return the note that stands for this one where several count as one."""
+    (note,) = _standings(connection, "e.id=?", (exchange_id,))
+    if note.is_linked or not note.is_superseded:
+        return exchange_id
+    equal = _standings(connection, "e.project=? AND e.user_hash=? AND e.is_superseded=0", note.says)
+    return equal[0].exchange_id if equal else exchange_id
+
+
+def successor(connection: Connection, exchange_id: int) -> str:
+    """Return the public id of the note that took the place of this one; empty where that is not there."""
+    row = connection.execute(
+        f"SELECT n.superseded_by FROM notes n WHERE n.exchange_id=? AND {_LINKED}", (exchange_id,)
+    ).fetchone()
+    return "" if row is None else str(row[0])
+
+
+def let_go(connection: Connection, drawers: DrawerStore, exchange_id: int, by: str, report: SaveReport) -> None:
+    """Supersede the notes that count as one with this one, which is about to say something else, by the note ``by``."""
+    for other in sorted(united(connection, [exchange_id]) - {exchange_id}):
+        save(connection, drawers, msgspec.structs.replace(load(connection, other), superseded_by=by), report)
+
+
+def pass_on(connection: Connection, exchange_ids: Sequence[int]) -> None:
+    """Let what notes took the place of stand again, or count as superseded by what came after; call before removal."""
+    for batch in batches(list(exchange_ids)):
+        marks = ",".join("?" * len(batch))
+        going = connection.execute(f"SELECT exchange_id FROM notes WHERE exchange_id IN ({marks})", batch).fetchall()
+        for (exchange_id,) in going:
+            connection.execute(
+                "UPDATE notes SET superseded_by=(SELECT superseded_by FROM notes WHERE exchange_id=?1)"
+                " WHERE superseded_by IN (SELECT public_id FROM exchange_keys WHERE exchange_id=?1)",
+                (exchange_id,),
+            )
+
+
+def _is_note(connection: Connection, note_id: str) -> bool:
+    row = connection.execute(
+        "SELECT 1 FROM exchange_keys k JOIN notes n ON n.exchange_id=k.exchange_id WHERE k.public_id=? LIMIT 1",
+        (note_id,),
+    ).fetchone()
+    return row is not None
+
+
+class _Shown(NamedTuple):
+    """A note as it is read for a reader."""
+
+    note_id: str
+    text: str
+    project: str
+    tags: str
+    author: str
+    created_at: int
+    edited_at: int | None
+    superseded_by: str
+    user_hash: bytes
+    is_superseded: int
+
+
 _VIEW = (
-    "SELECT e.public_id, e.user_text, e.project, n.tags, n.author, n.created_at, n.edited_at, n.superseded_by"
+    f"SELECT e.public_id, e.user_text, e.project, n.tags, n.author, n.created_at, n.edited_at,"
+    f" iif({_LINKED}, n.superseded_by, ''), e.user_hash, e.is_superseded"
     " FROM notes n JOIN exchanges e ON e.id=n.exchange_id"
 )
 
 
 def view(connection: Connection, exchange_id: int) -> NoteView:
-    """Return one note for a reader."""
-    return _view_of(connection.execute(f"{_VIEW} WHERE n.exchange_id=?", (exchange_id,)).fetchone())
+    """Return one note for a reader; where several count as one, the one."""
+    found = connection.execute(
+        f"{_VIEW} JOIN exchanges o ON o.user_hash=e.user_hash AND o.project=e.project WHERE o.id=? ORDER BY e.id<>o.id",
+        (exchange_id,),
+    ).fetchall()
+    rows = [_Shown(*row) for row in found]
+    return _views_of(rows[:1] if rows[0].superseded_by else [row for row in rows if not row.superseded_by])[0]
 
 
 def projects(connection: Connection) -> list[str]:
@@ -197,32 +322,37 @@ def views(
     offset: int,
 ) -> tuple[NoteView, ...]:
     """Return notes, newest first: of the projects ``among`` (None: all), with every one of ``tags`` in any case."""
-    conditions = ["?=1 OR n.superseded_by=''"]
-    values: list[Any] = [int(include_superseded)]
-    if among is not None:
-        conditions.append("e.project IN (SELECT value FROM json_each(?))")
-        values.append(msgspec.json.encode(sorted(among)).decode())
-    for tag in tags:
-        conditions.append("EXISTS (SELECT 1 FROM json_each(n.tags) WHERE value=? COLLATE NOCASE)")
-        values.append(tag)
-    where = " AND ".join(f"({condition})" for condition in conditions)
-    rows = connection.execute(
-        f"{_VIEW} WHERE {where} ORDER BY n.created_at DESC, e.key LIMIT ? OFFSET ?", (*values, limit, offset)
-    )
-    return tuple(_view_of(row) for row in rows)
+    rows = connection.execute(f"{_VIEW} ORDER BY n.created_at DESC, e.key").fetchall()
+    wanted = {tag.casefold() for tag in tags}
+    found = [
+        note
+        for note in _views_of([_Shown(*row) for row in rows])
+        if (among is None or note.project in among)
+        and (include_superseded or not note.superseded_by)
+        and wanted <= {tag.casefold() for tag in note.tags}
+    ]
+    return tuple(found[offset : offset + limit])
 
 
-def _view_of(row: tuple[Any, ...]) -> NoteView:
-    note_id, text, project, tags, author, created, edited, superseded_by = row
+def _views_of(rows: Sequence[_Shown]) -> list[NoteView]:
+    """Return the notes in the order of ``rows``; of those that count as one, the one that stands for them."""
+    equal: defaultdict[tuple[str, bytes | str], list[_Shown]] = defaultdict(list)
+    for row in rows:
+        equal[row.project, row.note_id if row.superseded_by else row.user_hash].append(row)
+    first = {id(min(group, key=lambda row: row.is_superseded)): group for group in equal.values()}
+    return [_as_one(row, first[id(row)]) for row in rows if id(row) in first]
+
+
+def _as_one(note: _Shown, equal: Sequence[_Shown]) -> NoteView:
     return NoteView(
-        note_id=note_id,
-        text=text,
-        project=project,
-        tags=_TAGS.decode(tags),
-        author=author,
-        created_at=created,
-        edited_at=edited,
-        superseded_by=superseded_by,
+        note_id=note.note_id,
+        text=note.text,
+        project=note.project,
+        tags=tuple(sorted({tag for one in equal for tag in _TAGS.decode(one.tags)})),
+        author=note.author or min((one.author for one in equal if one.author), default=""),
+        created_at=note.created_at,
+        edited_at=note.edited_at,
+        superseded_by=note.superseded_by,
     )
 
 

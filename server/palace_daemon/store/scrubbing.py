@@ -57,6 +57,14 @@ def scrub(connection: sqlite.Connection, path: Path, stop: StopSignal | None = N
     connection.execute("UPDATE state SET scrub_due=0")
 
 
+def mark_due(connection: sqlite.Connection) -> None:
+    """Note that bytes of something removed may still stand in the file; call in the transaction that removes it."""
+    # With STAT4, ANALYZE keeps samples of index keys, and so words and ids of what went.
+    if connection.execute("SELECT 1 FROM sqlite_schema WHERE name='sqlite_stat4'").fetchone():
+        connection.execute("DELETE FROM sqlite_stat4")
+    connection.execute("UPDATE state SET scrub_due=1")
+
+
 def drop_copy(path: Path) -> None:
     """Remove what a killed process may have left."""
     with contextlib.suppress(FileNotFoundError):

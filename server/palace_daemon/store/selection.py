@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 
 from palace_daemon.errors import NotFoundError, RequestError
 from palace_daemon.model import ForgetItem, ForgetRequest
-from palace_daemon.store import views
+from palace_daemon.store import notes, views
 from palace_daemon.store.sqlite import Connection, batches
 
 LISTED_MAX = 1_000
@@ -18,7 +18,7 @@ _TITLE_CHARS = 400
 def select(connection: Connection, request: ForgetRequest, hits: Sequence[str] | None) -> list[int]:
     """Return the exchanges that every selector of ``request`` names, oldest first.
 
-    An exchange belongs to every session and file that tells it.
+    An exchange belongs to every session and file that tells it; notes that count as one go together.
 
     Args:
         connection: In a transaction.
@@ -27,7 +27,7 @@ def select(connection: Connection, request: ForgetRequest, hits: Sequence[str] |
 
     Raises:
         NotFoundError: There is no such exchange, session, project or file.
-        RequestError: An id is short of one, or there is no such agent.
+        RequestError: An id is short of one, there is no such agent, or several projects have the last name.
     """
     named: list[set[int]] = []
     if request.drawers:
@@ -47,7 +47,7 @@ def select(connection: Connection, request: ForgetRequest, hits: Sequence[str] |
     if hits is not None:
         named.append({row for hit in hits for row in views.exchange_ids(connection, hit)})
     found = set.intersection(*named) if named else set()
-    return _in_order(connection, found)
+    return _in_order(connection, notes.united(connection, found))
 
 
 def items(connection: Connection, exchange_ids: Sequence[int]) -> tuple[ForgetItem, ...]:
@@ -112,33 +112,53 @@ def _of_sessions(connection: Connection, sessions: Iterable[str]) -> set[int]:
     return found
 
 
+_PROJECT = "coalesce(nullif(e.project,''), s.project)"
+"""Of an exchange; where it names none, its session's counts."""
+
+
 def _of_project(connection: Connection, project: str) -> set[int]:
-    found = _ids(
-        connection,
-        "SELECT e.id FROM exchanges e JOIN sessions s ON s.id=e.session_id"
-        " WHERE coalesce(nullif(e.project,''), s.project)=?",
-        project,
+    rows = connection.execute(f"SELECT DISTINCT {_PROJECT} FROM exchanges e JOIN sessions s ON s.id=e.session_id")
+    path = _the_project(project, sorted(row[0] for row in rows if row[0]))
+    return _ids(
+        connection, f"SELECT e.id FROM exchanges e JOIN sessions s ON s.id=e.session_id WHERE {_PROJECT}=?", path
     )
+
+
+def _the_project(named: str, known: list[str]) -> str:
+    """Return the one project that ``named``, its path or its last name, stands for."""
+    path = named.rstrip("/\\") or named
+    found = [one for one in known if one == path]
+    if "/" not in path and "\\" not in path:
+        found = [one for one in known if _last_name(one) == path]
+    if len(found) > 1:
+        raise RequestError(f"several projects are called so: {', '.join(found)}", hint="give the whole path")
     if not found:
-        known = [row[0] for row in connection.execute("SELECT DISTINCT project FROM exchanges WHERE project<>''")]
-        raise NotFoundError("nothing is stored of this project", hint=_near(project, known))
-    return found
+        raise NotFoundError("nothing is stored of this project", hint=_near(path, known))
+    return found[0]
+
+
+def _last_name(project: str) -> str:
+    return project.replace("\\", "/").rstrip("/").rsplit("/", 1)[-1]
 
 
 def _near(project: str, known: list[str]) -> str:
-    """Name what may be meant: projects are named in full here, by their paths."""
-    last = project.replace("\\", "/").rstrip("/").rsplit("/", 1)[-1]
-    same = sorted(path for path in known if path.replace("\\", "/").rsplit("/", 1)[-1] == last)
+    """Name what may be meant by a path that is none."""
+    same = [path for path in known if _last_name(path) == _last_name(project)]
     near = same or difflib.get_close_matches(project, known, n=1)
     return f"did you mean {' or '.join(near[:3])}?" if near else "name it as `palace-daemon sessions` shows it"
 
 
 def _of_source(connection: Connection, path: str) -> set[int]:
-    if connection.execute("SELECT 1 FROM sources WHERE path=?", (path,)).fetchone() is None:
+    """Return what a file tells; of an archive or a database, what all that is in it tells."""
+    rows = connection.execute(
+        "SELECT id FROM sources WHERE path=?1 OR (path>=?2 AND path<?3)", (path, f"{path}!/", f"{path}!/\U0010ffff")
+    ).fetchall()
+    if not rows:
         raise NotFoundError("no such transcript file is known", hint="`palace-daemon sources` lists them")
-    return _ids(
-        connection, "SELECT p.exchange_id FROM provenance p JOIN sources o ON o.id=p.source_id WHERE o.path=?", path
-    )
+    found: set[int] = set()
+    for (source_id,) in rows:
+        found |= _ids(connection, "SELECT exchange_id FROM provenance WHERE source_id=?", source_id)
+    return found
 
 
 def _of_agent(connection: Connection, agent: str) -> set[int]:

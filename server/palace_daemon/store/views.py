@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import Any, NamedTuple
 
 import msgspec
@@ -102,6 +102,15 @@ def exchange_ids(connection: Connection, item_id: str) -> list[int]:
             (public, public + "g"),
         ).fetchall()
     return [row[0] for row in exact]
+
+
+def drawer_ids(connection: Connection, exchanges: Collection[int]) -> list[int]:
+    """Return the drawers of exchanges."""
+    found: list[int] = []
+    for batch in batches(sorted(exchanges)):
+        rows = connection.execute(f"SELECT id FROM drawers WHERE exchange_id IN ({_marks(batch)})", batch)
+        found += [row[0] for row in rows]
+    return found
 
 
 _EXCHANGE = (

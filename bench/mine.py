@@ -55,7 +55,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _measure(path: Path, known: list[tuple[str, bytes]], rounds: int, *, with_vectors: bool) -> dict[str, Any]:
-    stages: dict[str, Callable[[], int]] = {
+    stages: dict[str, Callable[[], tuple[int, float]]] = {
         "parse": lambda: _parse(known, lambda text: text),
         "parse with redaction": lambda: _parse(known, redaction.redact),
         "mine": lambda: _mine(path, None),
@@ -67,9 +67,8 @@ def _measure(path: Path, known: list[tuple[str, bytes]], rounds: int, *, with_ve
     exchanges: dict[str, int] = {}
     for _ in range(rounds):
         for name, stage in stages.items():
-            began = time.monotonic()
-            exchanges[name] = stage()
-            seconds[name].append(time.monotonic() - began)
+            exchanges[name], took = stage()
+            seconds[name].append(took)
     total_mb = sum(len(data) for _, data in known) / 1e6
     rows = []
     for name, times in seconds.items():
@@ -92,9 +91,10 @@ def _measure(path: Path, known: list[tuple[str, bytes]], rounds: int, *, with_ve
     }
 
 
-def _parse(known: Sequence[tuple[str, bytes]], redact: Callable[[str], str]) -> int:
-    """Parse everything in blocks, as mining does; return the number of exchanges."""
+def _parse(known: Sequence[tuple[str, bytes]], redact: Callable[[str], str]) -> tuple[int, float]:
+    """Parse everything in blocks, as mining does; return the number of exchanges and the seconds it took."""
     count = 0
+    began = time.monotonic()
     for path, data in known:
         found = formats.detect(path, data[: formats.HEAD_BYTES])
         if found is None:
@@ -106,16 +106,20 @@ def _parse(known: Sequence[tuple[str, bytes]], redact: Callable[[str], str]) -> 
         for result in (parser.take_tail(), parser.finish()):
             keys.update(exchange.key for exchange in result.exchanges)
         count += len(keys)
-    return count
+    return count, time.monotonic() - began
 
 
-def _mine(path: Path, model: Embedder | None) -> int:
-    """Mine into a fresh store; return the number of exchanges. Without a model the vectors are hashes, at no cost."""
+def _mine(path: Path, model: Embedder | None) -> tuple[int, float]:
+    """Mine into a fresh store; return the number of exchanges, and the seconds until all can be recalled.
+
+    Without a model that is by words; hashes stand for the vectors, and what they take does not count.
+    """
     with tempfile.TemporaryDirectory(prefix="palace-mine-") as data:
         config = Config(data_dir=Path(data), watch=WatchConfig(defaults=False))
         palace = build(config, embedder=model or HashingEmbedder(), notifier=ScriptedNotifier())
         try:
-            return palace.mine([str(path)], wait=True).exchanges_added
+            report = palace.mine([str(path)], wait=True)
+            return report.exchanges_added, report.seconds_to_vectors if model else report.seconds
         finally:
             palace.close()
 

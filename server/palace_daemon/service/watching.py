@@ -8,6 +8,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 
 import msgspec
 
@@ -146,17 +147,17 @@ class Watching:
                 if settled.get(path) != stat and self._looked_at.get(path) != stat:
                     self._seen_as[path] = stat
                     self._queue.put(path, stat.mtime_ns)
-        for path in self.vanished(self._roots):
+        for path in self.vanished(self._roots, seen):
             self._queue.put(path, 0)
         return len(seen)
 
-    def vanished(self, roots: Sequence[str]) -> list[str]:
-        """Return the stored sources below ``roots`` whose files are not there any more.
+    def vanished(self, roots: Sequence[str], seen: AbstractSet[str] = frozenset()) -> list[str]:
+        """Return the stored sources below ``roots`` whose files are not there any more; ``seen`` are known to be.
 
         Below a root that is itself not there nothing has vanished: its volume is not mounted.
         """
         there = [root for root in roots if os.path.isdir(root)]
-        known = ((path, materials.file_of(path)) for path in self._known_paths())
+        known = ((path, materials.file_of(path)) for path in self._known_paths() if path not in seen)
         return [path for path, file in known if _is_below(file, there) and not os.path.lexists(file)]
 
     def note_read(self, path: str, *, is_settled: bool) -> None:

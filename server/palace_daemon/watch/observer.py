@@ -161,14 +161,15 @@ class WatchdogNotifier:
         """Watch a root if it exists and is not watched as it is now; return whether that is new."""
         if root.is_polled:
             return False
-        target = resolve(root.path)
-        found = _stat(target)
+        # Most roots belong to agents that are not installed: one stat each is all that they cost.
+        found = _stat(root.path)
         identity = (found.st_dev, found.st_ino) if found is not None else None
-        if identity == root.identity and self._is_alive(root.watch):
+        if identity == root.identity and (found is None or self._is_alive(root.watch)):
             return False
         self._detach(root)
         if found is None:
             return False
+        target = resolve(root.path)
         if self._observer is None or not modes.S_ISDIR(found.st_mode):
             return self._poll(root)
         if kernel.is_remote(target):
@@ -324,8 +325,8 @@ def _reason(error: OSError) -> str:
 
 
 def _stat(path: str) -> os.stat_result | None:
-    """Return the stat of a resolved path."""
+    """Return the stat of what stands at a path, links followed; None where nothing does."""
     try:
-        return os.lstat(path)
+        return os.stat(path)
     except (OSError, ValueError):
         return None

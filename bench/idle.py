@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from palace_daemon.bench import daemon, machine, talk
+from palace_daemon.bench.fingerprint import fingerprint
 
 GOAL_PERCENT = 0.5
 SETTLE_S = 3.0
@@ -31,7 +32,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     """Print the shares of a core; returns 0."""
     rows = [_measure(args.files, args.seconds, is_polling=is_polling) for is_polling in (False, True)]
-    report = {"files": args.files, "seconds": args.seconds, "machine": machine.describe(), "rows": rows}
+    report = {
+        "files": args.files,
+        "seconds": args.seconds,
+        "machine": machine.describe(),
+        "fingerprint": fingerprint(),
+        "rows": rows,
+    }
     print(json.dumps(report) if args.json else _table(report))
     return 0
 

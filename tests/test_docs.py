@@ -25,7 +25,7 @@ def result(name: str) -> dict[str, Any]:
     return found
 
 
-@pytest.mark.parametrize("name", ["live.json", "embed.json"])
+@pytest.mark.parametrize("name", ["live.json", "embed.json", "mine.json", "idle.json"])
 def test_quoted_results_are_of_the_current_code(name: str) -> None:
     assert result(name)["fingerprint"] == fingerprint(), f"measure again: bench/results/{name}"
 
@@ -33,10 +33,15 @@ def test_quoted_results_are_of_the_current_code(name: str) -> None:
 def test_quoted_figures_are_those_of_the_results() -> None:
     live = result("live.json")
     rows = {row["name"]: row for row in result("embed.json")["rows"]}
+    stages = {row["name"]: row for row in result("mine.json")["rows"]}
+    idle = {row["notifier"]: row for row in result("idle.json")["rows"]}
     int8 = rows["all-minilm-l6-v2-int8"]
     for figure in (
         f"{live['wordsMsP50']:.0f} / {live['wordsMsP95']:.0f} ms",
         f"{live['meaningMsP50']:.0f} / {live['meaningMsP95']:.0f} ms",
+        f"{idle['inotify']['percentOfCore']:.2f} / {idle['polling']['percentOfCore']:.2f} %",
+        f"{stages['parse with redaction']['mbPerSecond']:.0f} MB/s",
+        f"{stages['mine']['exchangesPerSecond']:.0f} / {stages['mine with vectors']['exchangesPerSecond']:.0f}",
         f"{int8['ratioToFp32']} x",
         f"{int8['cosineToFp32Mean']:.4f} / {int8['cosineToFp32Min']:.4f}",
     ):

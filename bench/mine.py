@@ -62,8 +62,10 @@ def _measure(path: Path, known: list[tuple[str, bytes]], rounds: int, *, with_ve
         "mine": lambda: _mine(path, None),
     }
     if with_vectors:
-        model = minilm.load(registry.DEFAULT_MODEL, places.models_dir(), threads=0)
-        stages["mine with vectors"] = lambda: _mine(path, model)
+        # A Palace closes its model when it is closed: each round has one of its own.
+        stages["mine with vectors"] = lambda: _mine(
+            path, minilm.load(registry.DEFAULT_MODEL, places.models_dir(), threads=0)
+        )
     seconds: dict[str, list[float]] = {name: [] for name in stages}
     exchanges: dict[str, int] = {}
     for _ in range(rounds):
@@ -121,6 +123,8 @@ def _mine(path: Path, model: Embedder | None) -> tuple[int, float]:
         palace = build(config, embedder=model or HashingEmbedder(), notifier=ScriptedNotifier())
         try:
             report = palace.mine([str(path)], wait=True)
+            if report.vectors_reason:
+                raise RuntimeError(report.vectors_reason)
             return report.exchanges_added, report.seconds_to_vectors if model else report.seconds
         finally:
             palace.close()

@@ -2,7 +2,7 @@
 
 A real daemon under a temporary home mines seeded transcripts, embeds them, and is then left alone: once with the
 system's notifications, once polling, as on a network drive. Rescans come every 40 s here, not every five minutes, so
-that each measurement holds one.
+that each measurement holds one or two: the figures are above those of the usual timer.
 """
 
 from __future__ import annotations

@@ -349,5 +349,5 @@ def test_an_unmounted_volume_loses_nothing(make_palace: Any, transcripts: Path, 
     assert len(palace.recall(RecallQuery(text="tides", now=0)).hits) >= 1
 
 
-def test_every_format_is_asked_for_a_database_by_name_only() -> None:
+def test_any_other_json_is_no_transcript() -> None:
     assert registry.detect("/x/unknown.json", b'{"a": 1, "b": [1, 2, {"c": "d"}]}') is None

@@ -18,7 +18,7 @@ from palace_daemon.core.transcripts.line_parser import LineParser
 from palace_daemon.core.transcripts.reading.words import path_parts
 
 SUFFIXES = (".jsonl",)
-"""Endings of transcripts. Compressed ones (``.jsonl.zst``) need a reader that unpacks before they can join."""
+"""Endings of transcripts, without that of a compression."""
 
 _NO_TRANSCRIPT = frozenset({"history.jsonl", "journal.jsonl"})
 _COMPACTION_PREFIX = "agent-acompact-"

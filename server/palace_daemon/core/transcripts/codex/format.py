@@ -17,8 +17,8 @@ from palace_daemon.core.transcripts.line_parser import LineParser
 from palace_daemon.core.transcripts.reading.words import path_parts
 
 SUFFIXES = (".jsonl",)
-"""Endings of rollouts. Cold ones become ``.jsonl.zst``: they join with a reader that unpacks; where both exist, the
-plain file wins."""
+"""Endings of rollouts, without that of a compression: cold ones become ``.jsonl.zst``; where both exist, the plain file
+is read."""
 
 _FOLDERS = ("sessions", "archived_sessions")
 _NO_ROLLOUT = frozenset({"history.jsonl", "session_index.jsonl"})

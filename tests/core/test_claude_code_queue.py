@@ -5,16 +5,12 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 
-from support.claude import reply, stamp, user
+from support.claude import queue_line, reply, user
+from support.formats import Whole, assert_cuts_do_not_matter, read_bytes
 
 from palace_daemon.core.transcripts.claude_code.format import ClaudeCodeFormat
 
 FORMAT = ClaudeCodeFormat()
-
-
-def queue_line(operation: str, content: str = "", at: int = 2) -> str:
-    record = {"type": "queue-operation", "operation": operation, "timestamp": stamp(at), "sessionId": "s1"}
-    return json.dumps(record | ({"content": content} if content else {})) + "\n"
 
 
 def queued_command(uuid: str, *prompt: Mapping[str, object]) -> str:
@@ -25,10 +21,78 @@ def queued_command(uuid: str, *prompt: Mapping[str, object]) -> str:
 PICTURE = {"type": "image", "source": {"type": "base64", "media_type": "image/png", "data": "iVBORw0KGgo="}}
 
 
-def test_a_queued_prompt_is_an_exchange_as_soon_as_it_was_delivered() -> None:
+def told_by(*lines: str) -> Whole:
+    """Read line by line, with a restart after each, and make sure that this is the same as one go."""
+    body = "".join(lines).encode()
+    assert_cuts_do_not_matter(FORMAT, body, "s1.jsonl")
+    return read_bytes(FORMAT, body, "s1.jsonl")
+
+
+BEGUN = user("u1", "Refactor the loader.") + reply("a1", "Reading it.")
+
+
+def test_a_prompt_that_was_never_delivered_is_an_exchange_without_a_reply() -> None:
+    told = told_by(BEGUN, queue_line("enqueue", "also the writer"), reply("a2", "Done."))
+    assert told.pairs == [("Refactor the loader.", "Reading it.\n\nDone."), ("also the writer", "")]
+    queued = told.exchanges[1]
+    assert (queued.user_kind, queued.status, queued.cwd) == ("queued", "open", "/nowhere/tidepool")
+
+
+def test_a_prompt_that_a_crash_left_in_the_queue_stands_before_the_next_one() -> None:
+    told = told_by(BEGUN, queue_line("enqueue", "also the writer"), user("u2", "Are you there?"), reply("a2", "Yes."))
+    assert told.pairs[1:] == [("also the writer", ""), ("Are you there?", "Yes.")]
+    assert told.exchanges[1].status == "complete"
+
+
+def test_a_prompt_that_was_pulled_back_or_became_a_user_line_is_not_told_twice() -> None:
+    pulled = told_by(BEGUN, queue_line("enqueue", "also the writer"), queue_line("popAll", "also the writer"))
+    assert [one.user_text for one in pulled.exchanges] == ["Refactor the loader."]
+    for words in ("also the writer", "also the writer\n\nand the tests"):
+        taken = told_by(
+            BEGUN,
+            queue_line("enqueue", "also the writer"),
+            queue_line("dequeue"),
+            user("u2", words),
+            reply("a2", "So."),
+        )
+        assert taken.pairs[1:] == [(words, "So.")]
+    edited = told_by(BEGUN, queue_line("enqueue", "also the writer"), user("u2", "also the writer, please"))
+    assert edited.pairs[1:] == [("also the writer, please", "")]
+
+
+def test_a_prompt_that_an_attachment_delivers_is_told_once() -> None:
+    delivered = queued_command("q1", {"type": "text", "text": "also the writer"})
+    told = told_by(BEGUN, queue_line("enqueue", "also the writer"), delivered, queue_line("remove"), reply("a2", "So."))
+    assert told.pairs[1:] == [("also the writer", "So.")]
+
+
+def test_waiting_prompts_survive_a_rewind_of_the_turn_before() -> None:
+    told = told_by(
+        user("u1", "Refactor the loader.", parent="r"),
+        queue_line("enqueue", "also the writer"),
+        user("u2", "", parent="x"),
+        queue_line("dequeue"),
+        user("u3", "Refactor the reader.", parent="r"),
+        queue_line("enqueue", "and the docs", 9),
+    )
+    assert told.pairs == [("Refactor the reader.", ""), ("and the docs", "")]
+
+
+def test_a_pending_prompt_is_withdrawn_by_key_once_it_was_handed_out() -> None:
+    parser = FORMAT.open("s1.jsonl", str)
+    queued = parser.feed((BEGUN + queue_line("enqueue", "also the writer")).encode()).exchanges[1]
+    parser = FORMAT.open("s1.jsonl", str, parser.snapshot())
+    result = parser.feed(queue_line("dequeue").encode())
+    assert (result.exchanges, result.withdrawn_keys) == ((), (queued.key,))
+    at_once = queue_line("enqueue", "and the docs", 9) + queue_line("popAll", "and the docs", 10)
+    assert parser.feed(at_once.encode()).withdrawn_keys == ()
+
+
+def test_a_queued_prompt_keeps_its_exchange_when_it_is_delivered() -> None:
     parser = FORMAT.open("s1.jsonl", str)
     told = user("u1", "Refactor the loader.") + queue_line("enqueue", "also the writer")
-    assert [one.user_text for one in parser.feed(told.encode()).exchanges] == ["Refactor the loader."]
+    texts = [one.user_text for one in parser.feed(told.encode()).exchanges]
+    assert texts == ["Refactor the loader.", "also the writer"]
     parser = FORMAT.open("s1.jsonl", str, parser.snapshot())
     queued = parser.feed(queue_line("remove").encode()).exchanges[-1]
     assert (queued.user_text, queued.user_kind, queued.cwd) == ("also the writer", "queued", "/nowhere/tidepool")

@@ -41,7 +41,7 @@ CLAUDE_DIFFERENCES: dict[str, dict[str, tuple[int, str]]] = {
     },
     "jazzyalex-small.jsonl": {
         "typed": (-5, "lines 49, 60, 62, 63, 87: id, time and words are all '[trimmed for fixture]', as in line 43"),
-        "queued": (-2, "lines 45 and 59: the same"),
+        "queued": (-1, "lines 45 and 59: the same; line 12 was queued and never delivered"),
         "texts": (3, "lines 8, 18, 19: side-chain replies, in a session of their own"),
     },
     "jazzyalex-subagent/0a1b2c3d-4e5f-4061-8071-2a3b4c5d6e7f/subagents/agent-a0ad4f44468bdf20d.jsonl": {

@@ -97,6 +97,9 @@ def gather(results: Iterable[ParseResult]) -> Outcome:
     told = Outcome()
     superseded: set[ExchangeKey] = set()
     for result in results:
+        withdrawn = [ordinal for ordinal, one in told.exchanges.items() if one.key in result.withdrawn_keys]
+        for ordinal in withdrawn:
+            del told.exchanges[ordinal]
         told.exchanges.update((one.ordinal, one) for one in result.exchanges)
         told.sessions.update((one.session_id, one) for one in result.sessions)
         told.skipped.update(result.lines_skipped)

@@ -13,7 +13,7 @@ import pytest
 import zstandard
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from support.claude import reply, turn, user
+from support.claude import queue_line, reply, turn, user
 
 from palace_daemon.store import sqlite
 from palace_daemon.store.variants import family_of
@@ -49,13 +49,18 @@ class World:
             self.second += 10
             name = f"{session}-{self.second}"
             long = "A paragraph of the answer. " * self.chance.choice((1, 1, 60, 200))
-            match self.chance.randrange(6):
+            match self.chance.randrange(9):
                 case 0:
                     text += user(f"u{name}", f"Question {name}?", session=session, at=self.second)
                 case 1:
                     text += reply(f"a{name}", f"More {name}. {long}", session=session, at=self.second)
                 case 2:
                     text += '{"type": "user", broken\n'
+                case 3:
+                    text += queue_line("enqueue", f"Queued {name}.", self.second, session=session)
+                case 4:
+                    fate = self.chance.choice(("remove", "dequeue", "popAll"))
+                    text += queue_line(fate, at=self.second, session=session)
                 case _:
                     text += turn(self.second // 10, f"Question {name}?", f"Answer {name}. {long}", session=session)
         return text

@@ -55,6 +55,7 @@ def save_all(
     sessions: tuple[SessionFacts, ...] = (),
     lines_skipped: dict[str, int] | None = None,
     superseded_keys: tuple[str, ...] = (),
+    withdrawn_keys: tuple[str, ...] = (),
 ) -> SaveReport:
     """Save exchanges as if ``path`` had told them in one pass; ``reading`` None begins the first pass or goes on."""
 
@@ -84,6 +85,7 @@ def save_all(
             lines_read=1,
             lines_skipped=lines_skipped or {},
             superseded_keys=tuple(map(ExchangeKey, superseded_keys)),
+            withdrawn_keys=tuple(map(ExchangeKey, withdrawn_keys)),
         ),
         is_at_end=is_at_end,
     )

@@ -237,6 +237,34 @@ def test_keys_that_a_source_rewound_past_are_superseded(store: Any, save: Any) -
     assert rows(store, "SELECT key FROM exchanges WHERE is_superseded") == [("claude-code:1",)]
 
 
+def test_what_a_source_withdraws_leaves_no_trace(store: Any, save: Any) -> None:
+    def dump() -> dict[str, Any]:
+        return {name: held for name, held in logical_dump(store.path).items() if name != "sources"}
+
+    save(store, "/a.jsonl", exchange("1"))
+    before = dump()
+    save(store, "/a.jsonl", exchange("2", "Queued?", "", ordinal=1))
+    assert dump() != before
+    report = save(store, "/a.jsonl", withdrawn_keys=("claude-code:2", "claude-code:unknown"))
+    assert (report.added, report.superseded) == (-1, 0)
+    assert dump() == before
+    assert_sound(store)
+
+
+def test_what_one_source_withdraws_and_another_still_tells_stands(store: Any, save: Any) -> None:
+    for path in ("/a.jsonl", "/b.jsonl"):
+        save(store, path, exchange("1", "Queued?", ""))
+    before = rows(store, "SELECT key, is_superseded FROM exchanges")
+    report = save(store, "/a.jsonl", withdrawn_keys=("claude-code:1",))
+    assert rows(store, "SELECT key, is_superseded FROM exchanges") == before
+    (b,) = rows(store, "SELECT id FROM sources WHERE path='/b.jsonl'")
+    assert report.sources_to_reread == set(b)
+    assert rows(store, "SELECT source_id FROM provenance") == [b]
+    save(store, "/b.jsonl", withdrawn_keys=("claude-code:1",))
+    assert rows(store, "SELECT count(*) FROM exchanges") == [(0,)]
+    assert_sound(store)
+
+
 def test_one_more_line_touches_the_last_drawers_only(store: Any, save: Any) -> None:
     save(store, "/a.jsonl", exchange("1", reply=LONG))
     before = rows(store, "SELECT id, generation FROM drawers ORDER BY ordinal")

@@ -60,6 +60,12 @@ def turn(number: int, question: str, answer: str, *, session: str = "s1") -> str
     return user(f"u-{name}", question, session=session, at=at) + reply(f"a-{name}", answer, session=session, at=at + 1)
 
 
+def queue_line(operation: str, content: str = "", at: int = 2, *, session: str = "s1") -> str:
+    """Return a line about the prompts that wait: ``enqueue``, ``remove``, ``dequeue`` or ``popAll``."""
+    record = {"type": "queue-operation", "operation": operation, "timestamp": stamp(at), "sessionId": session}
+    return json.dumps(record | ({"content": content} if content else {})) + "\n"
+
+
 def append(path: Path, text: str) -> None:
     """Append to a transcript, creating it and its directory."""
     path.parent.mkdir(parents=True, exist_ok=True)

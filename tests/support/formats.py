@@ -80,6 +80,7 @@ def _summed(results: Iterable[ParseResult], parser: SourceParser) -> Whole:
     skipped: dict[str, int] = {}
     superseded: dict[str, None] = {}
     for result in results:
+        exchanges = {key: one for key, one in exchanges.items() if key not in result.withdrawn_keys}
         exchanges |= {one.key: one for one in result.exchanges}
         sessions |= {one.session_id: one for one in result.sessions}
         superseded |= dict.fromkeys(result.superseded_keys)

@@ -17,6 +17,13 @@ class Entry(Struct, array_like=True, gc=False):
     is_superseded: bool = False
 
 
+class Held(Struct, array_like=True, gc=False):
+    """Where an exchange stands whose words wait to be delivered, and the digest of its key with its words."""
+
+    ordinal: int
+    words: int
+
+
 class SessionState(Struct, array_like=True):
     """What is known of a session in this source."""
 
@@ -41,3 +48,5 @@ class AssemblerState(Struct, array_like=True):
     """Digest of a record id to the index of its session."""
     waiting_titles: dict[int, str] = field(default_factory=dict)
     """Digest of a record not seen yet to the title of its session."""
+    pending: dict[int, Held] = field(default_factory=dict)
+    """Digest of an exchange's key to what is held of it until its words are delivered or taken back."""

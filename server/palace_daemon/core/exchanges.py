@@ -15,8 +15,9 @@ from collections.abc import Collection
 import msgspec
 from msgspec import structs
 
-from palace_daemon.core.assembler_state import AssemblerState, Entry, SessionState
+from palace_daemon.core.assembler_state import AssemblerState, Entry, Held, SessionState
 from palace_daemon.core.drafts import Draft, Telling, digest, fallback_key
+from palace_daemon.core.sessions import SessionTable
 from palace_daemon.core.transcripts.base import Redactor
 from palace_daemon.core.turns import (
     Attached,
@@ -31,8 +32,9 @@ from palace_daemon.core.turns import (
     TurnContext,
     TurnEnd,
     UserTurn,
+    Withdrawal,
 )
-from palace_daemon.model import Attachment, Exchange, ExchangeKey, ParseResult, SessionFacts, ToolUse
+from palace_daemon.model import Attachment, Exchange, ExchangeKey, ParseResult, ToolUse
 
 HISTORY_CHARS = 16 * 1024
 """Text of closed exchanges that stays at hand for late blocks and rewinds; about the last five. Older exchanges are
@@ -40,9 +42,6 @@ superseded by key alone, so that the stored state of a source stays small beside
 
 MAX_TARGET_CHARS = 200
 """A tool target is a hint for the eye, such as a path or the first line of a command."""
-
-MAX_WAITING_TITLES = 256
-"""Files that begin with thousands of summaries of other sessions exist; one of them at most belongs here."""
 
 _RECALL_OPENING = re.compile(r'<palace-recall v="\d+">')
 _RECALL_CLOSING = re.compile(r"</palace-recall>[ \t]*\n?")
@@ -68,7 +67,8 @@ class Assembler:
         self._changed: dict[int, Draft] = {}
         self._built: dict[int, Exchange] = {}
         self._superseded: list[ExchangeKey] = []
-        self._sessions_changed: dict[str, None] = {}
+        self._withdrawn: list[ExchangeKey] = []
+        self._sessions = SessionTable(agent, self._state)
         self._telling = Telling()
 
     def snapshot(self) -> bytes:
@@ -81,7 +81,7 @@ class Assembler:
 
     def take(self, reading: Reading) -> None:
         """Apply what one record yielded, or count why it yielded nothing."""
-        self._note_leaf(reading)
+        self._sessions.note_leaf(reading)
         if reading.record_id and self._is_repeat(reading):
             self._skipped["duplicate"] += 1
             if not reading.message_id or not self._is_at_hand(reading.session, digest(reading.message_id)):
@@ -97,11 +97,12 @@ class Assembler:
             self._built[ordinal] = draft.build(self._agent)
         result = ParseResult(
             exchanges=tuple(self._built[ordinal] for ordinal in sorted(self._built)),
-            sessions=tuple(self._state.sessions[name].facts for name in self._sessions_changed),
+            sessions=self._sessions.take_changed(),
             lines_skipped=dict(self._skipped),
             superseded_keys=tuple(self._superseded),
+            withdrawn_keys=tuple(self._withdrawn),
         )
-        self._changed, self._built, self._superseded, self._sessions_changed = {}, {}, [], {}
+        self._changed, self._built, self._superseded, self._withdrawn = {}, {}, [], []
         self._skipped = Counter()
         return result
 
@@ -116,37 +117,14 @@ class Assembler:
         for draft in self._state.drafts:
             if draft.ordinal >= 0 and draft.key in keys:
                 draft.drop_texts()
-        for name in untitled:
-            if session := self._state.sessions.get(name):
-                session.facts = structs.replace(session.facts, title="")
-
-    # ------------------------------------------------------------------------------------------- records and sessions
+        self._sessions.untitle(untitled)
 
     def _is_repeat(self, reading: Reading) -> bool:
         record = digest(reading.record_id)
         if record in self._state.seen:
             return True
-        self._state.seen[record] = self._session(reading.session).index
+        self._state.seen[record] = self._sessions.of(reading.session).index
         return False
-
-    def _note_leaf(self, reading: Reading) -> None:
-        if not reading.leaf_id:
-            return
-        if reading.leaf_id != reading.record_id:
-            self._state.seen.setdefault(digest(reading.leaf_id), self._session(reading.session).index)
-        if self._state.waiting_titles:
-            title = self._state.waiting_titles.pop(digest(reading.leaf_id), None)
-            if title is not None:
-                self._set_title(reading.session, title, 1)
-
-    def _session(self, name: str) -> SessionState:
-        session = self._state.sessions.get(name)
-        if session is None:
-            facts = SessionFacts(agent=self._agent, session_id=name)
-            session = SessionState(facts, len(self._state.sessions))
-            self._state.sessions[name] = session
-            self._sessions_changed[name] = None
-        return session
 
     def _apply(self, event: Event) -> None:
         match event:
@@ -163,56 +141,19 @@ class Assembler:
             case Attached():
                 self._on_attached(event)
             case Facts():
-                self._on_facts(event.facts)
+                self._sessions.merge(event.facts)
             case Title():
                 self._on_title(event)
             case Rollback():
                 self._on_rollback(event)
+            case Withdrawal():
+                self._withdraw(event.key)
             case _:
                 raise TypeError(f"no rule for {type(event).__name__}")
 
-    def _on_facts(self, told: SessionFacts) -> None:
-        session = self._session(told.session_id)
-        known = session.facts
-        # The first directory and branch stand for the session; later ones are told by each exchange.
-        merged = structs.replace(
-            known,
-            parent_session_id=known.parent_session_id or told.parent_session_id,
-            relation=known.relation if known.relation != "none" else told.relation,
-            cwd=known.cwd or told.cwd,
-            branch=known.branch or told.branch,
-            agent_version=told.agent_version or known.agent_version,
-            entrypoint=known.entrypoint or told.entrypoint,
-            is_automated=known.is_automated or told.is_automated,
-        )
-        if merged != known:
-            session.facts = merged
-            self._sessions_changed[told.session_id] = None
-
     def _on_title(self, event: Title) -> None:
         title, _ = self._clean(event.text)
-        title = " ".join(title.split())
-        if not title:
-            return
-        if not event.leaf_id:
-            self._set_title(event.session, title, event.rank)
-            return
-        leaf = digest(event.leaf_id)
-        index = self._state.seen.get(leaf)
-        if index is None:
-            if len(self._state.waiting_titles) < MAX_WAITING_TITLES:
-                self._state.waiting_titles[leaf] = title
-            return
-        holder = next(name for name, session in self._state.sessions.items() if session.index == index)
-        self._set_title(holder, title, event.rank)
-
-    def _set_title(self, name: str, title: str, rank: int) -> None:
-        session = self._session(name)
-        if rank < session.title_rank or title == session.facts.title:
-            return
-        session.title_rank = rank
-        session.facts = structs.replace(session.facts, title=title)
-        self._sessions_changed[name] = None
+        self._sessions.entitle(event, " ".join(title.split()))
 
     # -------------------------------------------------------------------------------------------------- user and reply
 
@@ -233,10 +174,21 @@ class Assembler:
         if current and event.repeats_aborted and _is_aborted_without_reply(current, text):
             self._reopen(current, event)
             return
-        if event.key and digest(event.key + text) in self._state.seen:
+        held = self._state.pending.pop(digest(event.key), None) if not event.is_pending else None
+        if held is None and event.key and digest(event.key + text) in self._state.seen:
             self._skipped["duplicate"] += 1
             return
+        draft = self._begin(event, text, flags)
+        if event.is_pending:
+            self._hold(draft, event)
+            return
         self._close(event.session)
+        if held is not None:
+            entry = self._state.entries[held.ordinal]
+            draft.ordinal, draft.key, draft.is_superseded = held.ordinal, entry.key, entry.is_superseded
+        self._open(draft, event.place, event.at)
+
+    def _begin(self, event: UserTurn, text: str, flags: tuple[str, ...]) -> Draft:
         draft = Draft(
             session=event.session,
             user_text=text,
@@ -256,7 +208,26 @@ class Assembler:
         )
         draft.add_flags(event.flags + flags)
         draft.add_flags(() if draft.attachments == list(event.attachments) else ("redacted",))
-        self._open(draft, event.place, event.at)
+        return draft
+
+    def _hold(self, draft: Draft, event: UserTurn) -> None:
+        """Hand out words that wait to be delivered; the open turn goes on."""
+        draft.touch(event.place, event.at)
+        self._enter(draft)
+        self._state.pending[digest(event.key)] = Held(draft.ordinal, digest(draft.key + draft.user_text))
+        self._built[draft.ordinal] = draft.build(self._agent)
+
+    def _withdraw(self, key: str) -> None:
+        """Take back words that were never delivered as such: their exchange leaves no trace."""
+        held = self._state.pending.pop(digest(key), None)
+        if held is None:
+            return
+        entry = self._state.entries[held.ordinal]
+        entry.is_superseded = True  # what counts turns passes it over
+        for known in (digest(entry.key), held.words):
+            self._state.seen.pop(known, None)
+        if self._built.pop(held.ordinal, None) is None:
+            self._withdrawn.append(ExchangeKey(entry.key))
 
     def _clean_attachment(self, attachment: Attachment) -> Attachment:
         name, _ = self._clean(attachment.name)
@@ -356,7 +327,7 @@ class Assembler:
         return draft
 
     def _open(self, draft: Draft, place: Place, at: int | None) -> None:
-        self._session(draft.session)
+        self._sessions.of(draft.session)
         draft.touch(place, at)
         self._state.current[draft.session] = len(self._state.drafts)
         self._state.drafts.append(draft)
@@ -405,7 +376,7 @@ class Assembler:
         self._changed[draft.ordinal] = draft
 
     def _enter(self, draft: Draft) -> None:
-        session = self._session(draft.session)
+        session = self._sessions.of(draft.session)
         draft.ordinal = len(self._state.entries)
         draft.key = self._unique_key(draft, session)
         session.exchanges += 1
@@ -431,18 +402,20 @@ class Assembler:
         if earlier is None:
             return
         session = self._state.entries[draft.ordinal].session
+        pending = {held.ordinal for held in self._state.pending.values()}
         if self._state.entries[earlier].session == session:
             for ordinal in range(earlier, draft.ordinal):
-                self._supersede(ordinal, session)
+                if ordinal not in pending:
+                    self._supersede(ordinal, session)
 
     def _on_rollback(self, event: Rollback) -> None:
-        session = self._session(event.session).index
+        session = self._sessions.of(event.session).index
         entries = self._state.entries
         if event.turn_ids:
             self._undo(frozenset(digest(turn_id) for turn_id in event.turn_ids), event.session)
             return
         left, turn = event.turns, None
-        unseen = self._session(event.session).exchanges  # an export has many other sessions in front of this one
+        unseen = self._sessions.of(event.session).exchanges  # an export has many other sessions in front of this one
         for ordinal in range(len(entries) - 1, -1, -1):
             entry = entries[ordinal]
             if not unseen:
@@ -461,7 +434,7 @@ class Assembler:
     def _undo(self, turns: frozenset[int], name: str) -> None:
         for ordinal, entry in enumerate(self._state.entries):
             if entry.turn in turns:
-                self._supersede(ordinal, self._session(name).index)
+                self._supersede(ordinal, self._sessions.of(name).index)
         current = self._current(name)
         if current and current.is_superseded:
             self._close(name)

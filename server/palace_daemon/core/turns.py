@@ -44,6 +44,9 @@ class UserTurn(Event, frozen=True, kw_only=True):
     key: str = ""
     """Identity from the record's ids; empty where the format has none."""
     record_ids: tuple[str, ...] = ()
+    is_pending: bool = False
+    """Whether the words wait to be delivered: the open turn goes on. A turn with the same key delivers them, a
+    :class:`Withdrawal` takes them back; where neither comes, the agent ended before."""
     parent_id: str = ""
     """The record that this one follows. A second turn after the same record is a rewind."""
     turn_id: str = ""
@@ -118,6 +121,12 @@ class Rollback(Event, frozen=True, kw_only=True):
 
     turns: int = 0
     turn_ids: tuple[str, ...] = ()
+
+
+class Withdrawal(Event, frozen=True, kw_only=True):
+    """Pending words will not be delivered under ``key``: they were pulled back, or come as a turn of their own."""
+
+    key: str
 
 
 class Facts(Event, frozen=True, kw_only=True):

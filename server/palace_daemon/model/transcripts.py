@@ -104,6 +104,9 @@ class ParseResult(Value):
     superseded_keys: tuple[ExchangeKey, ...] = ()
     """Exchanges of this source that a rewind or rollback undid. The recent ones also stand in ``exchanges``, with
     ``is_superseded`` set; of older ones the parser holds no text any more, so that their key alone is told."""
+    withdrawn_keys: tuple[ExchangeKey, ...] = ()
+    """Exchanges of earlier results that never came to be: a queued prompt that was pulled back, or that came as a turn
+    of its own."""
 
 
 class DrawerSpan(Value):

@@ -100,7 +100,8 @@ def judge(source: Material, cursor: Cursor) -> cursors.Verdict:
 
 def joined(first: ParseResult, second: ParseResult) -> ParseResult:
     """Return both results as one; a later telling of an exchange takes the place of the earlier."""
-    exchanges = {exchange.key: exchange for exchange in (*first.exchanges, *second.exchanges)}
+    exchanges = {exchange.key: exchange for exchange in first.exchanges if exchange.key not in second.withdrawn_keys}
+    exchanges |= {exchange.key: exchange for exchange in second.exchanges}
     return ParseResult(
         exchanges=tuple(exchanges.values()),
         sessions=first.sessions + second.sessions,
@@ -108,4 +109,5 @@ def joined(first: ParseResult, second: ParseResult) -> ParseResult:
         lines_skipped=dict(Counter(first.lines_skipped) + Counter(second.lines_skipped)),
         problems=first.problems + second.problems,
         superseded_keys=first.superseded_keys + second.superseded_keys,
+        withdrawn_keys=first.withdrawn_keys + second.withdrawn_keys,
     )

@@ -95,6 +95,8 @@ class ExchangeStore:
         """
         for facts in result.sessions:
             self._save_session(connection, facts)
+        for key in result.withdrawn_keys:
+            self._withdraw(connection, source_id, key, report)
         changes = _Changes()
         for exchange in result.exchanges:
             report.sessions.add((exchange.agent, exchange.session_id))
@@ -141,12 +143,29 @@ class ExchangeStore:
     def _supersede(self, connection: Connection, source_id: int, key: str, report: SaveReport) -> None:
         """Note that the source rewound past the exchange with ``key``."""
         for exchange_id, _ in variants.of_key(connection, key):
-            row = connection.execute(
-                "SELECT 1 FROM provenance WHERE exchange_id=? AND source_id=?", (exchange_id, source_id)
-            ).fetchone()
-            if row is not None:
+            if self._is_told_by(connection, exchange_id, source_id):
                 self._lose_telling(connection, source_id, exchange_id, report)
                 return
+
+    def _withdraw(self, connection: Connection, source_id: int, key: str, report: SaveReport) -> None:
+        """Take back what the source told; where no other source tells it, no trace of it stays."""
+        for exchange_id, _ in variants.of_key(connection, key):
+            if not self._is_told_by(connection, exchange_id, source_id):
+                continue
+            superseded = report.superseded
+            self._lose_telling(connection, source_id, exchange_id, report)
+            self._leave(connection, exchange_id, source_id)
+            if connection.execute("SELECT 1 FROM provenance WHERE exchange_id=?", (exchange_id,)).fetchone() is None:
+                self._drawers.remove(connection, exchange_id, report)
+                connection.execute("DELETE FROM exchanges WHERE id=?", (exchange_id,))
+                report.added -= 1
+                report.superseded = superseded
+            return
+
+    @staticmethod
+    def _is_told_by(connection: Connection, exchange_id: int, source_id: int) -> bool:
+        told = "SELECT 1 FROM provenance WHERE exchange_id=? AND source_id=?"
+        return connection.execute(told, (exchange_id, source_id)).fetchone() is not None
 
     def recut(self, connection: Connection, report: SaveReport) -> None:
         """Name parted ways, and cut the sessions anew whose turns came to stand or to stand no longer; call it last."""

@@ -51,39 +51,40 @@ class PromptQueue(Struct, array_like=True):
         self.opened.append(prompt.text)
         return prompt
 
-    def dequeue(self) -> None:
-        """The oldest prompt becomes a user line of its own."""
+    def dequeue(self) -> list[Waiting]:
+        """Return the oldest prompt, which becomes a user line of its own."""
         self.dequeued += 1
-        if self.waiting:
-            self.waiting.pop(0)
+        return [self.waiting.pop(0)] if self.waiting else []
 
-    def withdraw(self, text: str) -> None:
-        """Prompts were pulled back: the one with this text, or all."""
+    def withdraw(self, text: str) -> list[Waiting]:
+        """Return the prompts that were pulled back: the one with this text, or all."""
         matching = [prompt for prompt in self.waiting if text and prompt.text == text]
         if matching:
             self.waiting.remove(matching[0])
-        else:
-            self.waiting.clear()
+            return matching[:1]
+        gone, self.waiting = self.waiting, []
+        return gone
 
-    def abandon(self, prompt_text: str) -> list[Waiting]:
-        """Return the prompts that a crash left in the queue, when another prompt arrives that is none of them.
+    def abandon(self, prompt_text: str) -> tuple[list[Waiting], list[Waiting]]:
+        """Return the prompts that a crash left in the queue, and those that ``prompt_text`` repeats.
 
-        The program empties its queue before it takes a typed prompt, so what still waits was never delivered.
+        Call when another prompt arrives. The program empties its queue before it takes a typed prompt, so what still
+        waits was never delivered.
         """
         self.opened = []
         is_from_queue, self.dequeued = self.dequeued > 0, 0
         if is_from_queue:
-            return []
-        left = [one for one in self.waiting if one.text and not one.is_told and one.text not in prompt_text]
-        self.waiting = []
-        return left
+            return [], []
+        waiting, self.waiting = [one for one in self.waiting if one.text and not one.is_told], []
+        left = [one for one in waiting if one.text not in prompt_text]
+        return left, [one for one in waiting if one.text in prompt_text]
 
-    def claim(self, text: str) -> Literal["new", "told"]:
-        """An attachment tells ``text``: return whether it opens a turn or repeats one, and settle the queue's copy."""
+    def claim(self, text: str) -> Waiting | Literal["new", "told"]:
+        """An attachment tells ``text``: return the queue's copy, or whether it opens a turn or repeats one."""
         for prompt in self.waiting:
             if prompt.text == text and not prompt.is_told:
                 prompt.is_told = True
-                return "new"
+                return prompt
         if text in self.opened:
             self.opened.remove(text)
             return "told"

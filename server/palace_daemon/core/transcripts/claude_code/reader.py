@@ -219,18 +219,21 @@ class ClaudeReader:
         queue = self._state.queues.setdefault(line.session, PromptQueue())
         words = read_text(plain_text(line.record.content))
         text = self._redact(words.text) if words.kind == "prompt" and not words.reason else ""
+        events: tuple[Event, ...] = ()
         match line.record.operation:
             case "enqueue":
                 flags = ("redacted",) if text != words.text and text else ()
-                queue.enqueue(Waiting(text, line.at, line.place, flags))
+                prompt = Waiting(text, line.at, line.place, flags)
+                queue.enqueue(prompt)
+                events = line.pending_turn(prompt, queue)
             case "remove":
-                if prompt := queue.deliver():
-                    return _open(line, [prompt], queue)
+                if delivered := queue.deliver():
+                    return _open(line, [delivered], queue)
             case "dequeue":
-                queue.dequeue()
+                events = line.withdrawals(queue.dequeue())
             case "popAll":
-                queue.withdraw(text)
-        return [line.skipped("queue_operation")]
+                events = line.withdrawals(queue.withdraw(text))
+        return [Reading(events=events, skipped=("queue_operation",), session=line.session)]
 
     def _read_queued_command(self, line: ClaudeLine, attached: dict[str, Any]) -> list[Reading]:
         """Read the newer form of a delivered prompt; it repeats what the queue operations told."""
@@ -241,21 +244,25 @@ class ClaudeReader:
         if typed is None:
             return [line.skipped((reasons or ["empty"])[0])]
         queue = self._state.queues.setdefault(line.session, PromptQueue())
-        if queue.claim(self._redact(typed.text)) == "told":
+        claimed = queue.claim(self._redact(typed.text))
+        if claimed == "told":
             pictures = tuple(Attached(session=line.session, attachment=picture) for picture in content.attachments)
             return [line.reading(pictures, skipped=("duplicate",))]
         turn = structs.replace(line.turn(Words(typed.text, "queued")), attachments=content.attachments)
         origin = attached.get("origin")
         if isinstance(origin, dict) and (origin.get("senderTaskId") or origin.get("kind") == "task-notification"):
             turn = structs.replace(turn, kind="automated")
-        return [line.reading((turn,))]
+        withdrawn = line.withdrawals([claimed]) if isinstance(claimed, Waiting) else ()
+        return [line.reading((*withdrawn, turn))]
 
     def _before_turn(self, line: ClaudeLine, typed: Words | None) -> list[Reading]:
         """Return the queued prompts that a crash left behind; they come before a turn."""
         queue = self._state.queues.get(line.session)
         if queue is None or not typed or not typed.text:
             return []
-        return _open(line, queue.abandon(self._redact(typed.text)), queue)
+        left, repeated = queue.abandon(self._redact(typed.text))
+        withdrawn = Reading(events=line.withdrawals(repeated), session=line.session)
+        return [*([withdrawn] if repeated else []), *_open(line, left, queue)]
 
 
 def _open(line: ClaudeLine, prompts: Sequence[Waiting], queue: PromptQueue) -> list[Reading]:

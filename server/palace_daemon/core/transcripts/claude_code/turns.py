@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import msgspec
-from msgspec import Struct
+from msgspec import Struct, structs
 
 from palace_daemon.core.drafts import digest
 from palace_daemon.core.transcripts.claude_code.queue import PromptQueue, Waiting
@@ -21,7 +21,7 @@ from palace_daemon.core.transcripts.claude_code.words import (
 )
 from palace_daemon.core.transcripts.reading.stamps import to_epoch_ms
 from palace_daemon.core.transcripts.reading.words import as_text
-from palace_daemon.core.turns import Event, Place, Reading, ReplyText, ToolCall, UserTurn
+from palace_daemon.core.turns import Event, Place, Reading, ReplyText, ToolCall, UserTurn, Withdrawal
 from palace_daemon.model import UserKind
 
 REWINDABLE = frozenset({"prompt", "slash_args", "shell", "plan_handoff"})
@@ -103,16 +103,28 @@ class ClaudeLine:
         is_task = "/" in self.session and kind in REWINDABLE
         return "automated" if is_task or is_notice else kind
 
+    def _queued_key(self, waiting: Waiting) -> str:
+        return "" if waiting.at is None else f"{self._agent}:queued-{waiting.at}-{digest(waiting.text):016x}"
+
+    def pending_turn(self, waiting: Waiting, queue: PromptQueue) -> tuple[UserTurn, ...]:
+        """Return the turn of a prompt that was just queued; none without words, or a time to know it by."""
+        if not waiting.text or waiting.at is None:
+            return ()
+        return (structs.replace(self.queued_turn(waiting, queue), is_pending=True),)
+
+    def withdrawals(self, prompts: Sequence[Waiting]) -> tuple[Withdrawal, ...]:
+        """Return what takes queued prompts back."""
+        return tuple(Withdrawal(session=self.session, key=self._queued_key(one)) for one in prompts if one.text)
+
     def queued_turn(self, waiting: Waiting, queue: PromptQueue) -> UserTurn:
         """Return the turn of a delivered prompt; its queue knows where the session stood."""
-        key = "" if waiting.at is None else f"{self._agent}:queued-{waiting.at}-{digest(waiting.text):016x}"
         return UserTurn(
             session=self.session,
             place=waiting.place,
             text=waiting.text,
             kind="queued",
             at=waiting.at,
-            key=key,
+            key=self._queued_key(waiting),
             cwd=queue.cwd,
             branch=queue.branch,
             agent_version=queue.agent_version,

@@ -62,7 +62,7 @@ def test_the_wheel_holds_code_bench_models_samples_and_types(wheel: Path) -> Non
         expected = {
             f"palace_daemon/{linked}/{path.relative_to(REPOSITORY / linked).as_posix()}"
             for path in (REPOSITORY / linked).rglob("*")
-            if path.suffix in {".py", ".toml", ".json", ".npy"} and "__pycache__" not in path.parts
+            if path.suffix in {".py", ".toml", ".json", ".jsonl", ".npy"} and "__pycache__" not in path.parts
         }
         assert expected, f"{linked}/ is empty"
         assert expected <= names, sorted(expected - names)

@@ -1,0 +1,1 @@
+"""The sets of questions that retrieval is measured on: one module for each layout of files."""

@@ -38,7 +38,7 @@ def decode(payload: bytes | str) -> tuple[list[str], tuple[str, ...], int, str]:
 
 def test_lines_carry_their_number_and_their_bytes() -> None:
     lines, splitter = split(b"one\n\nthree\nrest", [])
-    assert lines == [Line(1, 0, 4, b"one"), Line(2, 4, 5, b""), Line(3, 5, 11, b"three")]
+    assert lines == [Line(1, 0, 3, b"one"), Line(2, 4, 4, b""), Line(3, 5, 10, b"three")]
     assert splitter.offset == 11
 
 
@@ -68,7 +68,7 @@ def test_a_restored_splitter_goes_on_at_its_offset() -> None:
     body = b"one\ntwo\nthr"
     _, splitter = split(body, [])
     restored = LineSplitter(splitter.state)
-    assert restored.feed(body[splitter.offset :] + b"ee\n") == [Line(3, 8, 14, b"three")]
+    assert restored.feed(body[splitter.offset :] + b"ee\n") == [Line(3, 8, 13, b"three")]
 
 
 def test_a_line_end_that_comes_after_a_taken_tail_belongs_to_it() -> None:
@@ -78,7 +78,7 @@ def test_a_line_end_that_comes_after_a_taken_tail_belongs_to_it() -> None:
     splitter.take_tail()
     restored = LineSplitter(splitter.state)
     assert restored.peek_tail() is None
-    assert restored.feed(b"\nthree\n") == [Line(3, 8, 14, b"three")]
+    assert restored.feed(b"\nthree\n") == [Line(3, 8, 13, b"three")]
     splitter.feed(b'{"joined"}\n')
     assert splitter.state.number == 3
 
@@ -111,7 +111,7 @@ def test_payload_is_dropped_alike_however_a_large_line_is_cut(seed: int, monkeyp
         lines, _ = split(body, places)
         assert [line.payload for line in lines] == [b"before", expected, expected, b"after"]
         assert [line.dropped_bytes for line in lines] == [0, dropped, dropped, 0]
-        assert lines[1].byte_end - lines[1].byte_start == len(line) + 1
+        assert lines[1].byte_end - lines[1].byte_start == len(line)
 
 
 def test_a_line_of_70_mb_of_image_stays_small_while_it_grows() -> None:

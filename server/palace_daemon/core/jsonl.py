@@ -42,7 +42,7 @@ class Line(Struct, frozen=True, gc=False):
     """One complete line.
 
     ``payload`` has no line end, no BOM and no payload runs; ``byte_start`` and ``byte_end`` are offsets into the
-    source, the line end included.
+    source, the line feed left out: a last line that is taken before its own is written ends where it ends later.
     """
 
     number: int
@@ -117,7 +117,7 @@ class LineSplitter:
         self._offset += raw_size + 1
         payload = self._trim(payload)
         if payload or not self._is_mid_line:
-            lines.append(Line(self._number, start, self._offset, payload, dropped))
+            lines.append(Line(self._number, start, start + raw_size, payload, dropped))
         self._number += 1
         self._is_mid_line = False
         return lines

@@ -7,7 +7,9 @@
 - Evidence names turns, ``D<session>:<turn>``. Some strings hold several, between ``;``, ``,`` or spaces, and some are
   malformed. ``D:11:26`` and ``D3:05`` are read as meant; what then names no turn is counted in
   :attr:`Question.unusable_gold`. A question without usable evidence has no gold and cannot be scored.
-- Category 5 asks about what was never said (of this speaker): abstention, whatever evidence the file names.
+- Category 5, adversarial, asks of one speaker what the other said, and names where that was said: a reader must see
+  that place to notice, so it is gold for retrieval, as in the published reference figures. Without evidence such a
+  question is an abstention.
 - No question is dated: each is asked the day after the last session.
 """
 
@@ -96,9 +98,9 @@ def _questions(record: _Record, haystack: Haystack) -> Iterator[Question]:
     now = day_after(haystack.sessions)
     session_of = {turn.turn_id: session.session_id for session in haystack.sessions for turn in session.turns}
     for number, asked in enumerate(record.qa, 1):
-        is_abstention = asked.category == _ADVERSARIAL
-        named = [] if is_abstention else list(_named(asked.evidence))
+        named = list(_named(asked.evidence))
         usable = list(dict.fromkeys(turn_id for turn_id in named if turn_id in session_of))
+        is_abstention = asked.category == _ADVERSARIAL and not usable
         yield Question(
             question_id=f"{haystack.haystack_id}:{number}",
             text=asked.question,

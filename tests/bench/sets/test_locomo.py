@@ -88,9 +88,11 @@ def test_evidence_that_is_no_text_does_not_stop_the_file(tmp_path: Path) -> None
     assert (question.gold_turns, question.unusable_gold) == (("D2:1",), 2)
 
 
-def test_adversarial_questions_are_abstention_whatever_their_evidence(tmp_path: Path) -> None:
+def test_adversarial_questions_are_abstention_only_without_evidence(tmp_path: Path) -> None:
     question = asked(tmp_path, "D2:1", category=5)
-    assert (question.kind, question.is_abstention, question.gold_sessions) == ("adversarial", True, ())
+    assert (question.kind, question.is_abstention, question.gold_turns) == ("adversarial", False, ("D2:1",))
+    question = asked(tmp_path, "nowhere", category=5)
+    assert (question.kind, question.is_abstention, question.gold_turns) == ("adversarial", True, ())
 
 
 def test_categories_have_names(tmp_path: Path) -> None:

@@ -17,6 +17,7 @@ BENCHES: dict[str, str] = {
     "live": "how soon a line that an agent writes can be recalled, by words and by meaning",
     "redaction": "secrets: how fast, how many are missed, how much else is taken for one; beside libraries",
     "mine": "how fast transcripts are parsed, mined, and mined with vectors",
+    "recall": "is what was said found again: public sets of questions, through the shipped recall",
 }
 """Name to what it shows; each is a module of this package with ``add_arguments(parser)`` and ``run(args) -> int``."""
 

@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 
 from palace_daemon import places
 from palace_daemon.bench import machine
-from palace_daemon.bench.fingerprint import fingerprint
+from palace_daemon.bench.fingerprint import MODEL, fingerprint
 from palace_daemon.core.transcripts import registry as formats
 from palace_daemon.embed import minilm, registry
 from palace_daemon.embed.install import golden, install
@@ -112,7 +112,7 @@ def _measure(texts: Sequence[str], embedders: dict[str, minilm.OnnxEmbedder]) ->
         "tokens": tokens,
         "threads": reference.threads,
         "machine": machine.describe(),
-        "fingerprint": fingerprint(),
+        "fingerprint": fingerprint(of=MODEL),
     } | {"rows": rows}
 
 

@@ -16,7 +16,6 @@ from pathlib import Path
 from typing import Any
 
 from palace_daemon.bench import daemon, machine, talk
-from palace_daemon.bench.fingerprint import fingerprint
 from palace_daemon.config import WatchConfig
 
 GOAL_PERCENT = 0.5
@@ -40,7 +39,6 @@ def run(args: argparse.Namespace) -> int:
         "rescanS": args.rescan,
         "seconds": seconds,
         "machine": machine.describe(),
-        "fingerprint": fingerprint(),
         "rows": rows,
     }
     print(json.dumps(report) if args.json else _table(report))

@@ -17,7 +17,7 @@ from typing import Any
 
 from palace_daemon import places
 from palace_daemon.bench import machine, talk
-from palace_daemon.bench.fingerprint import fingerprint
+from palace_daemon.bench.fingerprint import STORING, fingerprint
 from palace_daemon.config import Config, WatchConfig
 from palace_daemon.core import redaction
 from palace_daemon.core.ports import Embedder
@@ -90,7 +90,7 @@ def _measure(path: Path, known: list[tuple[str, bytes]], rounds: int, *, with_ve
         "exchanges": exchanges["mine"],
         "rounds": rounds,
         "machine": machine.describe(),
-        "fingerprint": fingerprint(),
+        "fingerprint": fingerprint(of=STORING),
         "rows": rows,
     }
 

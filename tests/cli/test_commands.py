@@ -71,6 +71,9 @@ def test_version_and_usage(cli: Cli) -> None:
         ("recall", "--limit", "0", "q"),
         ("recall", "--limit", "many", "q"),
         ("recall", "--lim", "3", "q"),
+        ("recall", "--neighbours", "4", "q"),
+        ("recall", "--max-tokens", "0", "q"),
+        ("get", "--neighbours", "-1", "e1"),
         ("nonsense",),
         ("sources", "--state", "fine"),
         ("config", "set", "watch.paths"),
@@ -92,7 +95,7 @@ def test_recall_prints_what_a_reader_needs_in_80_columns(cli: Cli, running: Any)
     assert outcome.code == 0
     for part in ("0.750", "claude-code", "tidepool", "2026-03-04", "/t/a.jsonl:3-9", "echo: why", "id d1", "A title"):
         assert part in outcome.out
-    assert "0.7500 = 0.5000 meaning + 0.2500 words" in outcome.out
+    assert "0.7500 is the sum of\n    0.5000  meaning\n    0.2500  words\n" in outcome.out
     assert "matched words: echo" in outcome.out
     assert "1 file still to be mined" in outcome.out
     assert max(len(line) for line in outcome.out.splitlines()) <= 80
@@ -102,13 +105,51 @@ def test_recall_prints_what_a_reader_needs_in_80_columns(cli: Cli, running: Any)
 def test_recall_passes_every_filter_on(cli: Cli, running: Any, palace: Any) -> None:
     words = (
         "--project p --agent codex --session s --since 2026-03-01 --until 2026-03-02T00:00:00Z --limit 3 --max-chars 99"
+        " --max-tokens 7 --neighbours 2 --by-session --no-fold"
     )
     outcome = cli("recall", "--json", *words.split(), "--now", "2026-03-04T10:00:00+02:00", "q")
     assert outcome.json["hits"][0]["text"] == "echo: q"
     (query,) = palace.queries
     assert (query.project, query.agent, query.session, query.limit, query.max_chars) == ("p", "codex", "s", 3, 99)
+    assert (query.max_tokens, query.neighbours, query.by_session, query.fold) == (7, 2, True, False)
     assert (query.utc_offset_minutes, query.now) == (120, 1_772_611_200_000)
     assert (query.since, query.until) == (1_772_316_000_000, 1_772_409_600_000)
+
+
+def test_recall_by_session_prints_the_hits_inside(cli: Cli, running: Any, utc: None) -> None:
+    outcome = cli("recall", "again", "--by-session", "--neighbours", "1")
+    expected = """\
+ 1  0.750  claude-code  tidepool
+    A title
+    2026-03-04 09:12 to 10:12
+    session s1
+
+    0.750  2026-03-04 09:12
+      /t/a.jsonl:3-9
+      -1  > What now?
+          This.
+      echo: again
+      +1  Done.
+      the same: 2026-03-04 09:12 (e2) and 1 more
+      id d1
+
+1 session, 1 of 3 drawers in scope, 1 with words of the question; 2 ms
+"""
+    assert outcome.out.startswith(expected)
+    assert max(len(line) for line in outcome.out.splitlines()) <= 80
+
+
+def test_recall_prints_what_stands_around_a_hit(cli: Cli, running: Any, utc: None) -> None:
+    out = cli("recall", "again", "--neighbours", "1").out
+    assert "    -1  > What now?\n        This.\n    echo: again\n    +1  Done.\n    the same: 2026-03-04" in out
+    assert "the same" not in cli("recall", "again", "--no-fold").out
+
+
+def test_get_prints_what_stands_around_an_exchange(cli: Cli, running: Any, utc: None) -> None:
+    out = cli("get", "e1", "--neighbours", "2").out
+    assert "\n-1  no date  id e0\n    > What\n    now?\n    This.\n\n> Why?\n\nBecause.\n" in out
+    assert out.endswith("\n+1  1970-01-01 00:00  id e9\n    Done.\n")
+    assert "e9" not in cli("get", "e1").out
 
 
 def test_recall_sends_its_own_zone(cli: Cli, running: Any, palace: Any, monkeypatch: pytest.MonkeyPatch) -> None:

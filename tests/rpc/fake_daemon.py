@@ -11,6 +11,8 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
+import msgspec
+
 from palace_daemon import model, places
 from palace_daemon.config import Config
 from palace_daemon.core.ports import StopSignal
@@ -23,6 +25,13 @@ DEADLINE_S = 10.0
 FRESH = model.Freshness(
     sources_pending=1, vectors_pending=2, drawers=3, vectors_used=True, vectors_reason="", model="m", last_mined_at=0
 )
+
+
+AROUND = (
+    model.Neighbour(exchange_id="e0", relation=-1, started_at=None, user_text="What\nnow?", reply_text="This."),
+    model.Neighbour(exchange_id="e9", relation=1, started_at=0, user_text="", reply_text="Done."),
+)
+"""What stands beside the one exchange."""
 
 
 class FakePalace:
@@ -59,7 +68,17 @@ class FakePalace:
             agent="claude-code", started_at=1_772_615_551_000, ended_at=None, text=text, path="/t/a.jsonl",
             line_start=3, line_end=9, score=score, parts={"meaning": 0.5, "words": 0.25}, matched_terms=("echo",),
         )  # fmt: skip
-        return model.RecallAnswer(hits=(hit,), in_scope=3, matched=1, freshness=FRESH, took_ms=1.5)
+        if query.neighbours:
+            hit = msgspec.structs.replace(hit, neighbours=AROUND)
+        if query.fold and query.text.startswith("again"):
+            also = model.AlsoIn(exchange_id="e2", session_id="s2", started_at=1_772_615_551_000, path="/t/b.jsonl")
+            hit = msgspec.structs.replace(hit, also_in=(also,), also_in_count=2)
+        session = model.SessionHits(
+            session_id="s1", title="A title", project="tidepool", agent="claude-code", started_at=1_772_615_551_000,
+            ended_at=1_772_619_151_000, score=score, hits=(hit,),
+        )  # fmt: skip
+        sessions = (session,) if query.by_session else ()
+        return model.RecallAnswer(hits=(hit,), in_scope=3, matched=1, freshness=FRESH, took_ms=1.5, sessions=sessions)
 
     def _wait(self, stop: StopSignal | None) -> None:
         with self._lock:
@@ -70,7 +89,7 @@ class FakePalace:
                     self.cancelled += 1
                 raise CancelledError("withdrawn")
 
-    def get(self, item_id: str) -> model.ExchangeView:
+    def get(self, item_id: str, *, neighbours: int = 0) -> model.ExchangeView:
         if item_id != "e1":
             raise NotFoundError("no exchange or drawer has this id")
         return model.ExchangeView(
@@ -81,6 +100,7 @@ class FakePalace:
             tools=(model.ToolUse(name="Read", target="/w/a.py"),), flags=(), drawer_ids=("d1",),
             provenance=(model.Provenance(
                 path="/t/a.jsonl", line_start=3, line_end=9, byte_start=0, byte_end=10, is_owner=True),),
+            neighbours=AROUND if neighbours else (),
         )  # fmt: skip
 
     def sessions(

@@ -8,10 +8,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from palace_daemon import model
-from palace_daemon.rpc import convert, errors, wire
+from palace_daemon.rpc import convert, errors, wire, wire_recall
 
 PAIRS = [
-    (model.Freshness, wire.WireFreshness, set()),
+    (model.Freshness, wire_recall.WireFreshness, set()),
     (model.ExchangeView, wire.WireExchange, set()),
     (model.Provenance, wire.WireProvenance, set()),
     (model.ToolUse, wire.WireToolUse, set()),
@@ -22,7 +22,10 @@ PAIRS = [
     (model.MineReport, wire.MineResult, set()),
     (model.ModelView, wire.WireModel, set()),
     # A hit has no end on the wire: the agreed keys hold its beginning alone.
-    (model.Hit, wire.WireHit, {"ended_at"}),
+    (model.Hit, wire_recall.WireHit, {"ended_at"}),
+    (model.SessionHits, wire_recall.WireSessionHits, set()),
+    (model.Neighbour, wire_recall.WireNeighbour, set()),
+    (model.AlsoIn, wire_recall.WireAlsoIn, set()),
 ]
 
 

@@ -14,7 +14,7 @@ from palace_daemon.rpc import frames, session, wire
 
 HIT_KEYS = {
     "drawerId", "exchangeId", "sessionId", "sessionTitle", "project", "agent", "startedAt", "text", "path",
-    "lineStart", "lineEnd", "score", "parts", "matchedTerms",
+    "lineStart", "lineEnd", "score", "parts", "matchedTerms", "alsoIn", "alsoInCount", "neighbours",
 }  # fmt: skip
 MINE_KEYS = {
     "files", "filesFailed", "sessions", "exchangesAdded", "exchangesReplaced", "exchangesSuperseded", "drawersAdded",
@@ -35,13 +35,46 @@ def code_of(message: dict[str, Any]) -> int:
 def test_recall_answers_with_the_agreed_keys(wire: Any, palace: Any) -> None:
     answer = wire.call("palace/recall", {"query": "why", "limit": 4, "maxChars": 9, "project": "tidepool"})
     result = answer["result"]
-    assert set(result) == {"hits", "totals", "freshness", "tookMs"}
+    assert set(result) == {"hits", "sessions", "totals", "freshness", "tookMs"}
+    assert result["sessions"] == result["hits"][0]["neighbours"] == []
     assert set(result["hits"][0]) == HIT_KEYS
     assert result["hits"][0]["startedAt"] == "2026-03-04T09:12:31.000Z"
     assert result["totals"] == {"inScope": 3, "matched": 1}
     assert result["freshness"]["lastMinedAt"] == "1970-01-01T00:00:00.000Z"
     assert palace.queries[0].limit == 4
     assert palace.queries[0].max_chars == 9
+
+
+def test_a_recall_by_session_lists_sessions_beside_the_hits(wire: Any, palace: Any) -> None:
+    params = {"query": "again", "groupBySession": True, "neighbours": 1, "maxTokens": 50}
+    result = wire.call("palace/recall", params)["result"]
+    (session,) = result["sessions"]
+    assert set(session) == {"sessionId", "title", "project", "agent", "startedAt", "endedAt", "score", "hits"}
+    assert (session["sessionId"], session["title"], session["score"]) == ("s1", "A title", 0.75)
+    assert (session["startedAt"], session["endedAt"]) == ("2026-03-04T09:12:31.000Z", "2026-03-04T10:12:31.000Z")
+    assert session["hits"] == result["hits"]
+    before, after = result["hits"][0]["neighbours"]
+    assert before == {
+        "exchangeId": "e0", "relation": -1, "startedAt": None, "userText": "What\nnow?", "replyText": "This.",
+    }  # fmt: skip
+    assert (after["relation"], after["startedAt"]) == (1, "1970-01-01T00:00:00.000Z")
+    assert result["hits"][0]["alsoIn"] == [
+        {"exchangeId": "e2", "sessionId": "s2", "startedAt": "2026-03-04T09:12:31.000Z", "path": "/t/b.jsonl"}
+    ]
+    assert result["hits"][0]["alsoInCount"] == 2
+    (query,) = palace.queries
+    assert (query.by_session, query.neighbours, query.max_tokens, query.fold) == (True, 1, 50, True)
+
+
+def test_a_recall_folds_unless_it_is_told_not_to(wire: Any, palace: Any) -> None:
+    assert wire.call("palace/recall", {"query": "again", "fold": False})["result"]["hits"][0]["alsoIn"] == []
+    assert (palace.queries[0].fold, palace.queries[0].by_session, palace.queries[0].neighbours) == (False, False, 0)
+
+
+def test_an_exchange_comes_with_its_neighbours_where_they_are_asked_for(wire: Any) -> None:
+    assert wire.call("palace/get", {"id": "e1"})["result"]["neighbours"] == []
+    around = wire.call("palace/get", {"id": "e1", "neighbours": 3})["result"]["neighbours"]
+    assert [one["relation"] for one in around] == [-1, 1]
 
 
 def test_every_other_method_answers(wire: Any) -> None:
@@ -103,6 +136,13 @@ def test_ids_are_echoed_exactly(wire: Any, message_id: Any) -> None:
         ("palace/recall", ["q"], "$"),
         ("palace/recall", "q", "$"),
         ("palace/get", {"id": ""}, "$.id"),
+        ("palace/get", {"id": "e1", "neighbours": 4}, "$.neighbours"),
+        ("palace/recall", {"query": "q", "neighbours": 4}, "$.neighbours"),
+        ("palace/recall", {"query": "q", "neighbours": -1}, "$.neighbours"),
+        ("palace/recall", {"query": "q", "maxTokens": 0}, "$.maxTokens"),
+        ("palace/recall", {"query": "q", "maxChars": 0}, "$.maxChars"),
+        ("palace/recall", {"query": "q", "fold": 1}, "$.fold"),
+        ("palace/recall", {"query": "q", "groupBySession": "yes"}, "$.groupBySession"),
         ("palace/sources", {"state": "fine"}, "$.state"),
         ("palace/mine", {"paths": ["/a", 3]}, "$.paths[1]"),
         ("palace/mine", {"paths": ["relative.jsonl"]}, "$.paths[0]"),

@@ -155,7 +155,9 @@ def test_the_agent_filter_knows_notes_before_there_is_one(palace: Any) -> None:
 def test_a_note_gets_its_vector(palace: Any, wait_until: Any) -> None:
     palace.start()
     remember(palace, REDIS)
-    wait_until(lambda: palace.status().vectors == 1)
+    wait_until(
+        lambda: palace.status().vectors == 2 and palace.status().vectors_pending == 0
+    )  # the drawer, the statement
     answer = ask(palace, "staging queue")
     assert answer.freshness.vectors_used
     assert answer.hits[0].parts["cosine"] > 0

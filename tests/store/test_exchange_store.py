@@ -80,8 +80,8 @@ def test_shrinking_reply_removes_drawers_words_and_vectors(store: Any, save: Any
     report = save(store, "/a.jsonl", exchange("1", reply="Short."))
     assert report.drawers_removed > 1
     with store.read() as connection:
-        assert postings.read(connection, "gaug")[0].tolist() == []
-        assert postings.read(connection, "short")[0].tolist() != []
+        assert postings.read(connection, "gaug").ids.tolist() == []
+        assert postings.read(connection, "short").ids.tolist() != []
     assert_sound(store)
 
 

@@ -8,8 +8,7 @@ import numpy as np
 import pytest
 from support.exchanges import FIRST_DAY, exchange
 
-from palace_daemon.store import mirror as mirrors
-from palace_daemon.store import vectors
+from palace_daemon.store import matrix, mirror, statement_mirror, vectors
 from palace_daemon.store.mirror import Mirror, Snapshot
 
 DIM = 8
@@ -27,6 +26,8 @@ def view(snapshot: Snapshot) -> dict[int, tuple[Any, ...]]:
             snapshot.agent_names[snapshot.agents[row]],
             int(snapshot.started_at[row]),
             float(snapshot.lengths[row]),
+            int(snapshot.exchanges[row]),
+            sorted(snapshot.statements.vectors(snapshot.statements.rows(snapshot.exchanges[row : row + 1])).tolist()),
             bool(snapshot.is_live[row]),
             vector,
         )
@@ -50,15 +51,16 @@ def fresh(store: Any) -> dict[int, tuple[Any, ...]]:
 
 
 def test_following_equals_loading_anew_in_any_history(store: Any, save: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(mirrors, "CHUNK_ROWS", 16)
+    monkeypatch.setattr(matrix, "CHUNK_ROWS", 16)
     store.use_model("m")
     dice = random.Random(11)
     for step in range(80):
         name = str(dice.randrange(8))
         reply = "\n\n".join(f"Gauge {dice.randrange(50)} drifted." for _ in range(dice.randrange(1, 200)))
+        said = "".join(f" Gauge {dice.randrange(4)} is mine." for _ in range(dice.randrange(4)))
         told = exchange(
             name,
-            f"Question {name}?",
+            f"Question {name}?{said}",
             reply,
             ordinal=int(name),
             session_id=f"s{dice.randrange(3)}",
@@ -148,29 +150,29 @@ def plan(store: Any, statement: str, *values: object) -> list[str]:
 
 
 def test_following_reads_only_what_changed(store: Any) -> None:
-    steps = plan(store, mirrors._LOAD_CHANGED, "m", 5)
+    steps = plan(store, mirror._LOAD_CHANGED, "m", 5)
     assert steps[0] == "SEARCH d USING INDEX drawers_generation (generation>?)"
     assert [step for step in steps if step.startswith("SCAN")] == []
-    steps = plan(store, mirrors._LOAD_EMBEDDED, "m", 5, 5)
+    steps = plan(store, mirror._LOAD_EMBEDDED, "m", 5, 5)
     assert steps[0] == "SEARCH v USING INDEX vectors_generation (model=? AND generation>?)"
     assert [step for step in steps if step.startswith("SCAN")] == []
 
 
 def test_loading_everything_sorts_nothing(store: Any) -> None:
-    steps = plan(store, mirrors._LOAD_ALL, "m", -1)
+    steps = plan(store, mirror._LOAD_ALL, "m", -1)
     assert steps[0] == "SCAN d"
     assert [step for step in steps[1:] if not step.startswith("SEARCH")] == []
 
 
 def test_a_reply_that_grows_loads_few_drawers_again(store: Any, save: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     loaded: list[int] = []
-    put = mirrors._Edit.put
+    put = mirror._Edit.put
 
     def counted(edit: Any, one: Any, project: int, agent: int) -> None:
         loaded.append(one.drawer_id)
         put(edit, one, project, agent)
 
-    monkeypatch.setattr(mirrors._Edit, "put", counted)
+    monkeypatch.setattr(mirror._Edit, "put", counted)
     reply = "\n\n".join(f"Gauge {n} drifted by some millimetres in the night." for n in range(300))
     save(store, "/a.jsonl", exchange("1", reply=reply))
     with store.read_with_drawers() as (_, snapshot):
@@ -180,3 +182,118 @@ def test_a_reply_that_grows_loads_few_drawers_again(store: Any, save: Any, monke
     with store.read_with_drawers() as (_, snapshot):
         assert 1 <= len(loaded) <= 2
         assert view(snapshot) == fresh(store)
+
+
+# ---------------------------------------------------------------------------------------------------------- statements
+
+
+def said(snapshot: Snapshot) -> list[tuple[int, bool, list[float]]]:
+    """Return the living statements: exchange, whether a wish, vector."""
+    held = snapshot.statements
+    return sorted(
+        (int(held.exchanges[row]), bool(held.is_wish[row]), held.vectors(np.array([row]))[0].tolist())
+        for row in np.flatnonzero(held.exchanges >= 0).tolist()
+    )
+
+
+def loaded_anew(store: Any) -> list[tuple[int, bool, list[float]]]:
+    with store.read() as connection:
+        snapshot = Mirror().at(connection)
+        assert snapshot is not None
+        return said(snapshot)
+
+
+def test_statements_say_whether_they_are_wishes(store: Any, save: Any) -> None:
+    store.use_model("m")
+    save(store, "/a.jsonl", exchange("1", "We moved the lamp. I always trim it."))
+    embed_pending(store, random.Random(1), 10)
+    with store.read_with_drawers() as (_, snapshot):
+        assert [is_wish for _, is_wish, _ in said(snapshot)].count(True) == 1
+        query = np.eye(1, DIM, dtype=np.float32)[0]
+        held = snapshot.statements
+        wish = held.vectors(np.flatnonzero(held.is_wish))[0]
+        stated, wished = snapshot.statement_cosines(query)
+        assert wished.tolist() == pytest.approx([float(wish @ query)])
+        assert stated[0] >= wished[0]
+
+
+def test_following_statements_equals_loading_anew_in_any_history(
+    store: Any, save: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(matrix, "CHUNK_ROWS", 16)
+    store.use_model("m")
+    dice = random.Random(5)
+    for step in range(90):
+        name = str(dice.randrange(7))
+        if dice.random() < 0.25:
+            save(store, "/a.jsonl", withdrawn_keys=(f"claude-code:{name}",), is_at_end=False)
+        else:
+            told = dice.choices(["We moved it.", "I always trim it.", "Is it lit?", f"It is jar {name}."], k=4)
+            kind = dice.choice(["prompt", "prompt", "automated"])
+            one = exchange(name, " ".join(told), "Good.", ordinal=int(name), user_kind=kind)
+            save(store, "/a.jsonl", one, is_at_end=False)
+        embed_pending(store, dice, dice.randrange(5))
+        if step % 4 == 0:
+            with store.read_with_drawers() as (_, snapshot):
+                assert said(snapshot) == loaded_anew(store)
+                assert view(snapshot) == fresh(store)
+
+
+def test_an_exchange_that_vanishes_takes_its_statements_and_leaves_the_others(store: Any, save: Any) -> None:
+    store.use_model("m")
+    save(store, "/a.jsonl", exchange("1", "We moved the lamp."), exchange("2", "We moved the lamp.", "Ah.", ordinal=1))
+    embed_pending(store, random.Random(1), 10)
+    with store.read_with_drawers() as (_, snapshot):
+        before = said(snapshot)
+    assert len(before) == 2
+    save(store, "/a.jsonl", withdrawn_keys=("claude-code:1",))
+    with store.read_with_drawers() as (_, snapshot):
+        assert said(snapshot) == before[1:] == loaded_anew(store)
+    save(store, "/a.jsonl", withdrawn_keys=("claude-code:2",))
+    with store.read_with_drawers() as (_, snapshot):
+        assert said(snapshot) == loaded_anew(store) == []
+        stated, wished = snapshot.statement_cosines(np.eye(1, DIM, dtype=np.float32)[0])
+        assert set(stated.tolist()) | set(wished.tolist()) == {-1.0}
+
+
+def test_another_exchange_under_the_id_of_one_that_vanished_has_its_own_statements(store: Any, save: Any) -> None:
+    store.use_model("m")
+    save(store, "/a.jsonl", exchange("1", "We moved the lamp."))
+    embed_pending(store, random.Random(1), 10)
+    with store.read_with_drawers() as (_, snapshot):
+        before = said(snapshot)
+    save(store, "/a.jsonl", withdrawn_keys=("claude-code:1",))
+    save(store, "/a.jsonl", exchange("2", "We trim the lamp.", ordinal=1))
+    embed_pending(store, random.Random(2), 10)
+    with store.read_with_drawers() as (_, snapshot):
+        assert said(snapshot) == loaded_anew(store)
+        assert said(snapshot)[0][2] != before[0][2]
+
+
+def test_where_most_statements_are_dead_they_are_loaded_anew(
+    store: Any, save: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(matrix, "CHUNK_ROWS", 4)
+    store.use_model("m")
+    longest = 0
+    for number in range(12):
+        save(store, "/a.jsonl", exchange("1", f"Jar {'x' * number} is here. We keep it lit."))
+        embed_pending(store, random.Random(number), 10)
+        with store.read_with_drawers() as (_, snapshot):
+            assert len(said(snapshot)) == 2
+            longest = max(longest, len(snapshot.statements.exchanges))
+    assert 2 < longest < 10
+
+
+def test_following_statements_reads_only_what_changed(store: Any) -> None:
+    steps = plan(store, statement_mirror._LOAD_CHANGED, "m", "[1]")
+    assert steps[0].startswith("SEARCH s USING PRIMARY KEY (exchange_id=?)")
+    steps += plan(store, statement_mirror._LOAD_EMBEDDED, "m", 5)
+    assert "SEARCH v USING INDEX vectors_generation (model=? AND generation>?)" in steps
+    assert [step for step in steps if step.startswith("SCAN") and "json_each" not in step] == []
+
+
+def test_loading_all_statements_sorts_nothing(store: Any) -> None:
+    steps = plan(store, statement_mirror._LOAD_ALL, "m")
+    assert steps[0] == "SCAN s"
+    assert [step for step in steps[1:] if not step.startswith("SEARCH")] == []

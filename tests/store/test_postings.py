@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from palace_daemon.core.analysis import TermPlaces
 from palace_daemon.store import postings, sqlite
 from palace_daemon.store.postings import BLOCK_BITS, PostingsEdit
 from palace_daemon.store.writer import Writer
@@ -19,16 +20,27 @@ def writer(tmp_path: Path) -> Iterator[Writer]:
     writer.close()
 
 
+def places(times: dict[str, int]) -> dict[str, TermPlaces]:
+    return {term: TermPlaces(count, mask_of(count)) for term, count in times.items()}
+
+
+def mask_of(times: int) -> int:
+    return times * 7 % 65_536
+
+
 def apply(writer: Writer, *changes: tuple[int, dict[str, int], dict[str, int]]) -> None:
     edit = PostingsEdit()
-    for change in changes:
-        edit.replace(*change)
+    for drawer_id, old, new in changes:
+        edit.replace(drawer_id, places(old), places(new))
     writer.run(edit.write)
 
 
 def read(writer: Writer, term: str) -> list[tuple[int, int]]:
-    ids, frequencies = writer.run(lambda c: postings.read(c, term))
-    return list(zip(ids.tolist(), frequencies.tolist(), strict=True))
+    found = writer.run(lambda c: postings.read(c, term))
+    assert [mask_of(times) for times in found.frequencies.tolist() if times < postings.FREQUENCY_MAX] == [
+        mask for mask, times in zip(found.masks.tolist(), found.frequencies, strict=True) if times < 65_535
+    ]
+    return list(zip(found.ids.tolist(), found.frequencies.tolist(), strict=True))
 
 
 def test_terms_are_read_back_across_blocks(writer: Writer) -> None:

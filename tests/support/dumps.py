@@ -51,10 +51,16 @@ def logical_dump(path: Path, *, with_vectors: bool = True) -> dict[str, Any]:
             ).fetchall()
         )
         dump["postings"] = {
-            term: sorted(zip((names[i] for i in ids.tolist()), frequencies.tolist(), strict=True))
+            term: sorted(
+                zip((names[i] for i in held.ids.tolist()), held.frequencies.tolist(), held.masks.tolist(), strict=True)
+            )
             for term in postings.all_terms(connection)
-            for ids, frequencies in [postings.read(connection, term)]
+            for held in [postings.read(connection, term)]
         }
+        dump["statements"] = connection.execute(
+            "SELECT e.key, s.ordinal, s.text_hash, s.is_wish FROM statements s JOIN exchanges e ON e.id=s.exchange_id"
+            " ORDER BY 1, 2"
+        ).fetchall()
         if with_vectors:
             dump["vectors"] = connection.execute("SELECT text_hash, model FROM vectors ORDER BY 1, 2").fetchall()
     finally:

@@ -7,9 +7,11 @@ import sys
 from collections.abc import Sequence
 from typing import Any
 
-from palace_daemon.cli import connect, options, show
+from palace_daemon.cli import connect, options, show, show_recall
 from palace_daemon.errors import ConfigError
 
+NEIGHBOURS_MAX = 3
+"""Equals ``palace_daemon.model.NEIGHBOURS_MAX``, whose module takes long to import."""
 QUERY_BYTES_MAX = 8 * 1024 * 1024
 """Most that is read from standard input; the daemon takes frames of 16 MiB."""
 
@@ -23,6 +25,7 @@ def register(commands: options.Commands) -> None:
         recall,
         examples='palace-daemon recall "why did we move the job queue out of Redis?"\n'
         "palace-daemon recall --project tidepool --since 2026-03-01 --limit 3 rate limits\n"
+        "palace-daemon recall --by-session --neighbours 1 --max-tokens 2000 rate limits\n"
         "git log -1 --format=%B | palace-daemon recall --json -",
         detail="Starts the daemon if none runs.",
     )
@@ -33,9 +36,13 @@ def register(commands: options.Commands) -> None:
     parser.add_argument("--since", metavar="TIME", help="from this date or ISO time on")
     parser.add_argument("--until", metavar="TIME", help="up to this ISO time, or to the end of this date")
     parser.add_argument("--limit", type=options.positive, metavar="N", help="hits at most (default: the daemon's, 10)")
+    parser.add_argument("--by-session", action="store_true", help="the best N sessions, up to three hits inside each")
+    add_neighbours(parser, "each hit")
     parser.add_argument("--now", metavar="TIME", help="what 'yesterday' is relative to (default: the clock)")
     parser.add_argument("--explain", action="store_true", help="show each part of the score and the matched words")
     parser.add_argument("--max-chars", type=options.positive, metavar="N", help="characters of text at most, in all")
+    parser.add_argument("--max-tokens", type=options.positive, metavar="N", help="the same in tokens, estimated")
+    parser.add_argument("--no-fold", action="store_true", help="list what says the same as a better hit, too")
     add_no_daemon(parser)
     parser = options.add_command(
         commands,
@@ -46,7 +53,20 @@ def register(commands: options.Commands) -> None:
         detail="ID is the id of a hit, or of an exchange.",
     )
     parser.add_argument("id", metavar="ID", help="a drawer id or an exchange id, as recall prints them")
+    add_neighbours(parser, "it")
     add_no_daemon(parser)
+
+
+def add_neighbours(parser: argparse.ArgumentParser, of_what: str) -> None:
+    """Let a command show what was said before and after."""
+    parser.add_argument(
+        "--neighbours",
+        type=int,
+        choices=range(NEIGHBOURS_MAX + 1),
+        default=0,
+        metavar="N",
+        help=f"N exchanges before and after {of_what} in its session, in short (up to {NEIGHBOURS_MAX})",
+    )
 
 
 def add_no_daemon(parser: argparse.ArgumentParser) -> None:
@@ -62,29 +82,33 @@ def recall(arguments: argparse.Namespace) -> int:
         "agent": arguments.agent,
         "session": arguments.session,
         "now": arguments.now or now(),
+        "groupBySession": arguments.by_session,
+        "neighbours": arguments.neighbours,
+        "fold": not arguments.no_fold,
     }
     optional = {
         "since": arguments.since,
         "until": arguments.until,
         "limit": arguments.limit,
         "maxChars": arguments.max_chars,
+        "maxTokens": arguments.max_tokens,
     }
     params |= {name: value for name, value in optional.items() if value is not None}
     result = connect.ask(arguments, "palace/recall", params)
     if arguments.json:
         show.print_json(result)
     else:
-        show.print_recall(result, is_explained=arguments.explain)
+        show_recall.print_recall(result, is_explained=arguments.explain)
     return options.EXIT_OK if result["hits"] else options.EXIT_NOTHING
 
 
 def get(arguments: argparse.Namespace) -> int:
     """Show one exchange."""
-    result = connect.ask(arguments, "palace/get", {"id": arguments.id})
+    result = connect.ask(arguments, "palace/get", {"id": arguments.id, "neighbours": arguments.neighbours})
     if arguments.json:
         show.print_json(result)
     else:
-        show.print_exchange(result)
+        show_recall.print_exchange(result)
     return options.EXIT_OK
 
 

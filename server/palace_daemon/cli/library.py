@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from palace_daemon.cli import ask, connect, options, show
+from palace_daemon.cli import ask, connect, options, show, show_recall
 from palace_daemon.cli.bar import Bar
 
 PROGRESS_TOKEN = "mine"  # noqa: S105 - names a progress report, and is no secret
@@ -144,6 +144,6 @@ def _timeline(arguments: argparse.Namespace) -> int:
         show.print_json(result)
     else:
         for exchange in result["exchanges"]:
-            show.print_exchange(exchange)
+            show_recall.print_exchange(exchange)
             print()
     return options.EXIT_OK

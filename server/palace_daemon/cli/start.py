@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from palace_daemon.cli import ask, connect, options, show
+from palace_daemon.cli import ask, connect, options, show, show_recall
 from palace_daemon.cli.bar import Bar
 from palace_daemon.client import Client
 from palace_daemon.errors import DaemonError, ModelError
@@ -167,7 +167,7 @@ def _first_answer(arguments: argparse.Namespace, question: str) -> int:
         show.print_json({"question": question, **result})
     else:
         print(show.paint(f"\n? {show.one_line(question, show.width() - 2)}\n", "bold"))
-        show.print_recall(result, is_explained=False)
+        show_recall.print_recall(result, is_explained=False)
     _say("\nThe daemon runs in the background and reads new transcripts as they are written.")
     name = _command()
     _say(f"Next:  {name} recall your question\n       {name} status\n       {name} stop")

@@ -33,12 +33,15 @@ import unicodedata
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from itertools import chain, pairwise
+from typing import NamedTuple
 
 from snowballstemmer.english_stemmer import EnglishStemmer
 from snowballstemmer.russian_stemmer import RussianStemmer
 
-ANALYSER_VERSION = 1
-"""Raised when the same text gives other terms: stored terms of another version must be rebuilt."""
+from palace_daemon.core import sentences
+
+ANALYSER_VERSION = 2
+"""Raised when the same text gives other terms or places: stored terms of another version must be rebuilt."""
 
 TERM_CHARS_MAX = 64
 """Longest term: a sha256 in hexadecimal just fits."""
@@ -97,6 +100,17 @@ _UNDECOMPOSED = str.maketrans(
     {"ø": "o", "ł": "l", "đ": "d", "ð": "d", "þ": "th", "æ": "ae", "œ": "oe", "\u0131": "i", "ħ": "h", "ŧ": "t"}
 )
 
+
+class TermPlaces(NamedTuple):
+    """Where a term stands in a text."""
+
+    times: int
+    mask: int
+    """A bit for each sentence, see :func:`palace_daemon.core.sentences.bucket_masks`."""
+
+
+_NOWHERE = TermPlaces(0, 0)
+
 _Pair = tuple[str, str]
 """A term and the piece of text it stands for."""
 
@@ -113,6 +127,27 @@ def term_counts(text: str) -> dict[str, int]:
         for term in _terms_of(chunk):
             counts[term] = counts.get(term, 0) + times
     return counts
+
+
+def term_places(text: str) -> dict[str, TermPlaces]:
+    """Return each term of ``text``, how often it occurs, and in which sentences, in order of first occurrence.
+
+    The counts are those of :func:`term_counts`. What labels a paragraph, such as a speaker's name before a colon,
+    counts as standing in each of its sentences.
+    """
+    paragraphs = [(sentences.label_of(part), sentences.pieces(part)) for part in text.split("\n\n")]
+    masks = iter(sentences.bucket_masks(sum(len(pieces) for _, pieces in paragraphs)))
+    places: dict[str, TermPlaces] = {}
+    for label, pieces in paragraphs:
+        whole = 0
+        for piece, mask in zip(pieces, masks, strict=False):
+            whole |= mask
+            for term, times in term_counts(piece).items():
+                known = places.get(term, _NOWHERE)
+                places[term] = TermPlaces(known.times + times, known.mask | mask)
+        for term in term_counts(label):
+            places[term] = places[term]._replace(mask=places[term].mask | whole)
+    return places
 
 
 def surfaces(text: str) -> dict[str, str]:

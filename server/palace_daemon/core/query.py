@@ -15,6 +15,7 @@ from msgspec import Struct
 
 from palace_daemon.core import analysis
 from palace_daemon.core.boundaries import fences
+from palace_daemon.core.budget import estimated_tokens
 
 TEXT_WEIGHT_MAX = 300
 """Bound of the text to embed, in estimated tokens; below the model's 512, since a longer text has a vaguer vector."""
@@ -187,14 +188,14 @@ def _without_fences(text: str) -> str:
 
 def _question_of(text: str) -> list[str]:
     """Return ``text``, or where it is long its last question, or where it asks none its head and its tail."""
-    if _weight(text) <= TEXT_WEIGHT_MAX:
+    if estimated_tokens(text) <= TEXT_WEIGHT_MAX:
         return [text]
     sentences = [match.group().strip() for match in _SENTENCE.finditer(text)]
     asked = [here for here, sentence in enumerate(sentences) if _is_question(sentence)]
-    if asked and _weight(sentences[asked[-1]]) <= TEXT_WEIGHT_MAX:
+    if asked and estimated_tokens(sentences[asked[-1]]) <= TEXT_WEIGHT_MAX:
         return [_with_context(sentences, asked[-1])]
     head = _cut_to(text, int(TEXT_WEIGHT_MAX * _HEAD_SHARE))
-    tail = _cut_to(text[::-1], TEXT_WEIGHT_MAX - _weight(head))[::-1]
+    tail = _cut_to(text[::-1], TEXT_WEIGHT_MAX - estimated_tokens(head))[::-1]
     return [head.strip(), tail.strip()]
 
 
@@ -209,21 +210,13 @@ def _is_question(sentence: str) -> bool:
 def _with_context(sentences: list[str], here: int) -> str:
     """Return a question with the sentences before it, until it says enough to stand alone."""
     chosen = sentences[here]
-    while here > 0 and _weight(chosen) < _CONTEXT_WEIGHT:
+    while here > 0 and estimated_tokens(chosen) < _CONTEXT_WEIGHT:
         here -= 1
         longer = f"{sentences[here]} {chosen}".strip()
-        if _weight(longer) > TEXT_WEIGHT_MAX:
+        if estimated_tokens(longer) > TEXT_WEIGHT_MAX:
             break
         chosen = longer
     return chosen
-
-
-def _weight(text: str) -> int:
-    """Estimate the tokens of ``text``: one for four ASCII characters, one for any other character."""
-    if text.isascii():
-        return -(-len(text) // 4)
-    others = sum(not char.isascii() for char in text)
-    return others + -(-(len(text) - others) // 4)
 
 
 def _cut_to(text: str, weight: int) -> str:

@@ -17,7 +17,16 @@ from palace_daemon.model.base import (
     UserKind,
     Value,
 )
-from palace_daemon.model.recall import Freshness, Hit, RecallAnswer, RecallQuery
+from palace_daemon.model.recall import (
+    NEIGHBOURS_MAX,
+    AlsoIn,
+    Freshness,
+    Hit,
+    Neighbour,
+    RecallAnswer,
+    RecallQuery,
+    SessionHits,
+)
 from palace_daemon.model.reports import (
     ExportReport,
     ForgetItem,
@@ -50,6 +59,8 @@ from palace_daemon.model.views import (
 )
 
 __all__ = [
+    "NEIGHBOURS_MAX",
+    "AlsoIn",
     "Attachment",
     "Cursor",
     "CutMode",
@@ -68,6 +79,7 @@ __all__ = [
     "ImportReport",
     "MineReport",
     "ModelView",
+    "Neighbour",
     "NoteView",
     "ParseResult",
     "Problem",
@@ -77,6 +89,7 @@ __all__ = [
     "RecallQuery",
     "Relation",
     "SessionFacts",
+    "SessionHits",
     "SessionView",
     "SourceState",
     "SourceView",

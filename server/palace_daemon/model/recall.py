@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from palace_daemon.model.base import Value
 
+NEIGHBOURS_MAX = 3
+"""Exchanges on one side that can be asked for; the session's timeline has more."""
+
 
 class RecallQuery(Value):
     """A question to the store. Filters apply before any cut; empty ones filter nothing."""
@@ -20,9 +23,40 @@ class RecallQuery(Value):
     until: int | None = None
     """Exclusive."""
     limit: int = 10
+    """Hits at most; with ``by_session`` sessions at most."""
     max_chars: int | None = None
-    """Budget over all hit texts; the first hit is always whole."""
+    """Budget over the texts of hits, then of their neighbours; the first hit is always whole."""
+    max_tokens: int | None = None
+    """The same in tokens, estimated: one for four ASCII characters, one for any other character."""
     include_superseded: bool = False
+    by_session: bool = False
+    """Whether the best sessions are wanted, each with the best drawers inside; a session ranks by its best drawer."""
+    neighbours: int = 0
+    """Exchanges before and after each hit in its session, up to :data:`NEIGHBOURS_MAX`."""
+    fold: bool = False
+    """Whether what says the same as a better hit of another exchange is folded into that, before the limit."""
+
+
+class Neighbour(Value):
+    """An exchange beside another in its session, in short."""
+
+    exchange_id: str
+    relation: int
+    """-1 is the one before, 1 the one after, and so on."""
+    started_at: int | None
+    user_text: str
+    """The beginning."""
+    reply_text: str
+    """The beginning."""
+
+
+class AlsoIn(Value):
+    """An exchange that says the same as a hit."""
+
+    exchange_id: str
+    session_id: str
+    started_at: int | None
+    path: str
 
 
 class Hit(Value):
@@ -44,6 +78,26 @@ class Hit(Value):
     parts: dict[str, float]
     """Signal name to weighted contribution; they add up to ``score``."""
     matched_terms: tuple[str, ...]
+    also_in: tuple[AlsoIn, ...] = ()
+    """Exchanges whose drawers were folded into this, best first; of many the first twenty."""
+    also_in_count: int = 0
+    """All of them."""
+    neighbours: tuple[Neighbour, ...] = ()
+    """In the order of the session."""
+
+
+class SessionHits(Value):
+    """A session that answers a query, with its best drawers."""
+
+    session_id: str
+    title: str
+    project: str
+    agent: str
+    started_at: int | None
+    ended_at: int | None
+    score: float
+    """Of the best drawer."""
+    hits: tuple[Hit, ...]
 
 
 class Freshness(Value):
@@ -63,8 +117,11 @@ class RecallAnswer(Value):
     """Ranked hits, totals and freshness."""
 
     hits: tuple[Hit, ...]
+    """Best first; grouped by session, session by session."""
     in_scope: int
     matched: int
     """Drawers in scope with a BM25 score above zero."""
     freshness: Freshness
     took_ms: float
+    sessions: tuple[SessionHits, ...] = ()
+    """Best first, and only where they were asked for; they hold ``hits``."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Literal
 
 from palace_daemon.model.base import SourceState, Value
+from palace_daemon.model.recall import Neighbour
 from palace_daemon.model.transcripts import ToolUse
 
 
@@ -47,6 +48,8 @@ class ExchangeView(Value):
     provenance: tuple[Provenance, ...]
     previous_id: str = ""
     next_id: str = ""
+    neighbours: tuple[Neighbour, ...] = ()
+    """In the order of the session, where they were asked for."""
 
 
 class SessionView(Value):

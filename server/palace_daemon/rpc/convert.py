@@ -13,7 +13,7 @@ import msgspec
 from msgspec import UNSET, Struct, UnsetType
 
 from palace_daemon import model
-from palace_daemon.rpc import wire, wire_notes, wire_porting
+from palace_daemon.rpc import wire, wire_notes, wire_porting, wire_recall
 from palace_daemon.rpc.errors import BadParamsError
 
 P = TypeVar("P", bound=wire.Params)
@@ -52,7 +52,7 @@ def params_from_wire(raw: Any, kind: type[P]) -> P:
 
 
 def recall_query(
-    params: wire.RecallParams, *, limit: int, clock_ms: int, local_offset_minutes: int
+    params: wire_recall.RecallParams, *, limit: int, clock_ms: int, local_offset_minutes: int
 ) -> model.RecallQuery:
     """Return the query that ``params`` asks.
 
@@ -78,8 +78,12 @@ def recall_query(
         since=time_from_wire(params.since, "since", offset),
         until=time_from_wire(params.until, "until", offset, ends_day=True),
         limit=limit if isinstance(params.limit, UnsetType) else params.limit,
-        max_chars=None if params.max_chars is UNSET else params.max_chars,
+        max_chars=_given(params.max_chars, None),
+        max_tokens=_given(params.max_tokens, None),
         include_superseded=params.include_superseded,
+        by_session=params.group_by_session,
+        neighbours=params.neighbours,
+        fold=params.fold,
     )
 
 
@@ -259,19 +263,45 @@ def time_to_wire(milliseconds: int | None) -> str | None:
     return moment.strftime("%Y-%m-%dT%H:%M:%S.") + f"{moment.microsecond // 1000:03d}Z"
 
 
-def recall_to_wire(answer: model.RecallAnswer) -> wire.RecallResult:
+def recall_to_wire(answer: model.RecallAnswer) -> wire_recall.RecallResult:
     """Return the result of ``palace/recall``."""
-    return wire.RecallResult(
-        hits=tuple(_copy(hit, wire.WireHit, started_at=time_to_wire(hit.started_at)) for hit in answer.hits),
-        totals=wire.WireTotals(in_scope=answer.in_scope, matched=answer.matched),
+    return wire_recall.RecallResult(
+        hits=tuple(map(_hit_to_wire, answer.hits)),
+        sessions=tuple(
+            _copy(
+                session,
+                wire_recall.WireSessionHits,
+                started_at=time_to_wire(session.started_at),
+                ended_at=time_to_wire(session.ended_at),
+                hits=tuple(map(_hit_to_wire, session.hits)),
+            )
+            for session in answer.sessions
+        ),
+        totals=wire_recall.WireTotals(in_scope=answer.in_scope, matched=answer.matched),
         freshness=freshness_to_wire(answer.freshness),
         took_ms=answer.took_ms,
     )
 
 
-def freshness_to_wire(freshness: model.Freshness) -> wire.WireFreshness:
+def _hit_to_wire(hit: model.Hit) -> wire_recall.WireHit:
+    return _copy(
+        hit,
+        wire_recall.WireHit,
+        started_at=time_to_wire(hit.started_at),
+        also_in=tuple(
+            _copy(place, wire_recall.WireAlsoIn, started_at=time_to_wire(place.started_at)) for place in hit.also_in
+        ),
+        neighbours=_neighbours_to_wire(hit.neighbours),
+    )
+
+
+def _neighbours_to_wire(neighbours: tuple[model.Neighbour, ...]) -> tuple[wire_recall.WireNeighbour, ...]:
+    return tuple(_copy(one, wire_recall.WireNeighbour, started_at=time_to_wire(one.started_at)) for one in neighbours)
+
+
+def freshness_to_wire(freshness: model.Freshness) -> wire_recall.WireFreshness:
     """Return the freshness block."""
-    return _copy(freshness, wire.WireFreshness, last_mined_at=time_to_wire(freshness.last_mined_at))
+    return _copy(freshness, wire_recall.WireFreshness, last_mined_at=time_to_wire(freshness.last_mined_at))
 
 
 def exchange_to_wire(view: model.ExchangeView) -> wire.WireExchange:
@@ -283,6 +313,7 @@ def exchange_to_wire(view: model.ExchangeView) -> wire.WireExchange:
         ended_at=time_to_wire(view.ended_at),
         tools=tuple(_copy(tool, wire.WireToolUse) for tool in view.tools),
         provenance=tuple(_copy(place, wire.WireProvenance) for place in view.provenance),
+        neighbours=_neighbours_to_wire(view.neighbours),
     )
 
 

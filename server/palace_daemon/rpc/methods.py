@@ -15,7 +15,7 @@ from typing import Any
 from msgspec import UnsetType
 
 from palace_daemon.core.ports import StopSignal
-from palace_daemon.rpc import convert, wire, wire_notes, wire_porting
+from palace_daemon.rpc import convert, wire, wire_notes, wire_porting, wire_recall
 from palace_daemon.rpc.errors import BadParamsError
 from palace_daemon.service.api import Palace, ProgressListener
 
@@ -68,7 +68,7 @@ def answer(call: Call, method: str, params: wire.Params) -> wire.Result:
     return _ANSWERS[method](call, params)
 
 
-def _recall(call: Call, params: wire.RecallParams) -> wire.Result:
+def _recall(call: Call, params: wire_recall.RecallParams) -> wire.Result:
     now = call.clock.now_ms()
     query = convert.recall_query(
         params, limit=call.default_limit, clock_ms=now, local_offset_minutes=call.clock.offset_minutes(now)
@@ -77,7 +77,7 @@ def _recall(call: Call, params: wire.RecallParams) -> wire.Result:
 
 
 def _get(call: Call, params: wire.GetParams) -> wire.Result:
-    return convert.exchange_to_wire(call.palace.get(params.id))
+    return convert.exchange_to_wire(call.palace.get(params.id, neighbours=params.neighbours))
 
 
 def _sessions(call: Call, params: wire.SessionsParams) -> wire.Result:

@@ -12,7 +12,7 @@ from typing import Annotated, Any, Literal
 import msgspec
 from msgspec import UNSET, Meta, Struct, UnsetType
 
-from palace_daemon.rpc import wire_notes, wire_porting
+from palace_daemon.rpc import wire_notes, wire_porting, wire_recall
 from palace_daemon.rpc.wire_base import LIMIT_MAX, Count, Limit, Params, Result, WireTime
 
 __all__ = ["LIMIT_MAX", "Count", "Limit", "Params", "Result", "WireTime"]
@@ -28,29 +28,12 @@ class NoParams(Params, frozen=True):
     """Takes nothing."""
 
 
-class RecallParams(Params, frozen=True):
-    """A question and its filters; empty filters filter nothing."""
-
-    query: str
-    project: str = ""
-    agent: str = ""
-    session: str = ""
-    since: WireTime | UnsetType = UNSET
-    """Inclusive. A plain date begins at midnight in the zone of ``now``."""
-    until: WireTime | UnsetType = UNSET
-    """Exclusive, but a plain date takes in its whole day."""
-    limit: Limit | UnsetType = UNSET
-    """Hits at most; left out, the daemon's setting ``recall.limit``."""
-    now: WireTime | UnsetType = UNSET
-    """The caller's clock. An ISO string with an offset carries the caller's zone; left out, the daemon's own."""
-    max_chars: Annotated[int, Meta(ge=1, le=2**53)] | UnsetType = UNSET
-    include_superseded: bool = False
-
-
 class GetParams(Params, frozen=True):
     """Names an exchange by its own id or by the id of one of its drawers."""
 
     id: Annotated[str, Meta(min_length=1)]
+    neighbours: wire_recall.Neighbours = 0
+    """Exchanges before and after it that come with it."""
 
 
 class SessionsParams(Params, frozen=True):
@@ -110,53 +93,6 @@ class ForgetParams(Params, frozen=True):
 # ----------------------------------------------------------------------------------------------------------- results
 
 
-class WireHit(Result, frozen=True):
-    """One drawer that answers a query."""
-
-    drawer_id: str
-    exchange_id: str
-    session_id: str
-    session_title: str
-    project: str
-    agent: str
-    started_at: str | None
-    text: str
-    path: str
-    line_start: int
-    line_end: int
-    score: float
-    parts: dict[str, float]
-    matched_terms: tuple[str, ...]
-
-
-class WireTotals(Result, frozen=True):
-    """Drawers in scope, and those of them that share a word with the query."""
-
-    in_scope: int
-    matched: int
-
-
-class WireFreshness(Result, frozen=True):
-    """How current and how complete an answer is."""
-
-    sources_pending: int
-    vectors_pending: int
-    drawers: int
-    vectors_used: bool
-    vectors_reason: str
-    model: str
-    last_mined_at: str | None
-
-
-class RecallResult(Result, frozen=True):
-    """Ranked hits, totals and freshness."""
-
-    hits: tuple[WireHit, ...]
-    totals: WireTotals
-    freshness: WireFreshness
-    took_ms: float
-
-
 class WireToolUse(Result, frozen=True):
     """One tool call inside a reply."""
 
@@ -202,6 +138,8 @@ class WireExchange(Result, frozen=True):
     provenance: tuple[WireProvenance, ...]
     previous_id: str
     next_id: str
+    neighbours: tuple[wire_recall.WireNeighbour, ...]
+    """Where they were asked for."""
 
 
 class WireSession(Result, frozen=True):
@@ -402,7 +340,7 @@ class Method(Struct, frozen=True, kw_only=True):
 
 
 METHODS: dict[str, Method] = {
-    "palace/recall": Method(params=RecallParams, results=(RecallResult,)),
+    "palace/recall": Method(params=wire_recall.RecallParams, results=(wire_recall.RecallResult,)),
     "palace/get": Method(params=GetParams, results=(WireExchange,)),
     "palace/sessions": Method(params=SessionsParams, results=(SessionsResult, TimelineResult)),
     "palace/sources": Method(params=SourcesParams, results=(SourcesResult,)),

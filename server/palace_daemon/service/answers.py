@@ -4,14 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
+import msgspec
+
 from palace_daemon.core.ports import StopSignal
 from palace_daemon.core.transcripts import registry
 from palace_daemon.errors import NotFoundError, RequestError
 from palace_daemon.model import ExchangeView, ModelView, NoteView, RecallAnswer, RecallQuery, SessionView, SourceView
 from palace_daemon.service import notes
 from palace_daemon.service.embedding import ModelHost
-from palace_daemon.service.recall import Recall, as_stored
-from palace_daemon.store import views
+from palace_daemon.service.recall import Recall, as_stored, check_neighbours
+from palace_daemon.store import hits, views
 from palace_daemon.store.notes import AGENT
 from palace_daemon.store.store import ReadOnlyStore, Store
 
@@ -36,20 +38,23 @@ class Answers:
         """Answer a question."""
         return self._recall.search(query, stop)
 
-    def get(self, item_id: str) -> ExchangeView:
+    def get(self, item_id: str, *, neighbours: int = 0) -> ExchangeView:
         """Return the exchange that an exchange id, a drawer id, or eight or more digits of one name.
 
         Raises:
             NotFoundError: None is so named.
-            RequestError: Several are.
+            RequestError: Several are, or there cannot be so many neighbours.
         """
+        check_neighbours(neighbours)
         with self._reading.read() as connection:
             found = views.exchange_ids(connection, as_stored(item_id))
             if not found:
                 raise NotFoundError("no exchange has this id", hint="ids stand in the hits of a recall")
             if len(found) > 1:
                 raise RequestError("several exchanges begin with this id", hint="give more digits")
-            return views.exchange(connection, found[0])
+            view = views.exchange(connection, found[0])
+            around = hits.neighbours(connection, found, neighbours)
+            return msgspec.structs.replace(view, neighbours=around.get(found[0], ()))
 
     def timeline(self, session_id: str) -> tuple[ExchangeView, ...]:
         """Return a session's exchanges in order.

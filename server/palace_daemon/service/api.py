@@ -46,15 +46,18 @@ class Palace(Protocol):
         """Answer a question; never waits for mining or embedding.
 
         Raises:
-            RequestError: A filter names an agent that does not exist.
+            RequestError: A filter names an agent that does not exist, or a number is out of range.
         """
         ...
 
-    def get(self, item_id: str) -> ExchangeView:
+    def get(self, item_id: str, *, neighbours: int = 0) -> ExchangeView:
         """Return the exchange that ``item_id`` (an exchange id or a drawer id) names.
+
+        ``neighbours`` exchanges before and after it in its session come with it, in short.
 
         Raises:
             NotFoundError: No such exchange.
+            RequestError: Several begin with ``item_id``, or so many neighbours cannot be had.
         """
         ...
 

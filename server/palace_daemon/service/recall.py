@@ -12,18 +12,17 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
+from palace_daemon.core import dates, rank, wishes
 from palace_daemon.core import query as query_reader
-from palace_daemon.core import rank
-from palace_daemon.core.ports import Embedder, Float32, StopSignal
-from palace_daemon.errors import CancelledError, RequestError
-from palace_daemon.model import Freshness, Hit, RecallAnswer, RecallQuery
-from palace_daemon.store import postings, vectors, views
+from palace_daemon.core.ports import Embedder, StopSignal
+from palace_daemon.errors import RequestError
+from palace_daemon.model import NEIGHBOURS_MAX, Freshness, RecallAnswer, RecallQuery
+from palace_daemon.service import hits, shortlist
+from palace_daemon.service.ranking import Ranking, Words, check, evidence, project_name
+from palace_daemon.store import vectors, views
 from palace_daemon.store.mirror import NO_DATE, Snapshot
 from palace_daemon.store.sqlite import Connection
 
-CANDIDATES_MIN = 200
-"""Drawers that are scored again exactly; on 19,800 real vectors the top 200 of a far coarser scan held 99.6 % of the
-exact top ten, so rounding in the first pass cannot move a hit out of them."""
 _LONE_SURROGATE = re.compile("[\ud800-\udfff]")
 
 
@@ -52,12 +51,17 @@ class Recall:
         model_state: Callable[[], ModelState],
         sources_pending: Callable[[], int],
         known_agents: Sequence[str],
+        weights: rank.Weights = rank.WEIGHTS,
     ) -> None:
-        """Take the store, the way to the model, the number of sources still queued, and the agents with a format."""
+        """Take the store, the way to the model, the number of sources still queued, and the agents with a format.
+
+        ``weights`` are those of the signals; a comparison may give others.
+        """
         self._store = store
         self._model_state = model_state
         self._sources_pending = sources_pending
         self._known_agents = frozenset(known_agents)
+        self._weights = weights
 
     def search(
         self, query: RecallQuery, stop: StopSignal | None = None, among: Collection[int] | None = None
@@ -71,24 +75,30 @@ class Recall:
         read = query_reader.read(query.text)
         state = self._model_state()
         query_vec = state.embedder.embed_query(read.text) if state.embedder and read.text else None
-        _check(stop)
+        check(stop)
         with self._store.read_with_drawers() as (connection, drawers):
             reason = state.reason or _mismatch(state, drawers.model)
             query_vec = None if reason else query_vec
             in_scope = self._scope(connection, drawers, query)
             if among is not None:
                 in_scope = in_scope & np.isin(drawers.ids, views.drawer_ids(connection, among))
-            scored, matches = _score(connection, drawers, read.terms, in_scope, query_vec, stop)
-            _check(stop)
-            hits = self._hits(connection, drawers, query, scored, query_vec, matches, read)
+            words = Words(connection, drawers, drawers.is_live | in_scope, read.terms, stop)
+            spans = dates.spans(read.text, query.now, query.utc_offset_minutes)
+            known = evidence(drawers, words, in_scope, query_vec, spans, is_request=wishes.is_request(read.text))
+            scored = rank.score(known, self._weights)
+            ranking = Ranking(drawers, words, scored, query_vec, self._weights)
+            check(stop)
+            groups = shortlist.choose(connection, ranking, query)
+            found, sessions = hits.shown(connection, groups, query, ranking, read)
             freshness = self._freshness(connection, drawers, state.model_id, reason, has_question=query_vec is not None)
-        matched = int(np.count_nonzero((scored.parts["bm25"] > 0.0) & in_scope))
+        matched = int(np.count_nonzero((words.bm25 > 0.0) & in_scope))
         return RecallAnswer(
-            hits=hits,
+            hits=found,
             in_scope=int(np.count_nonzero(in_scope)),
             matched=matched,
             freshness=freshness,
             took_ms=round((time.perf_counter() - began) * 1000, 3),
+            sessions=sessions,
         )
 
     def _scope(self, connection: Connection, drawers: Snapshot, query: RecallQuery) -> NDArray[np.bool_]:
@@ -111,40 +121,6 @@ class Recall:
         known = sorted(self._known_agents | views.agents(connection))
         if agent not in known:
             raise RequestError("unknown agent in the filter", hint=f"known are {', '.join(known)}")
-
-    def _hits(
-        self,
-        connection: Connection,
-        drawers: Snapshot,
-        query: RecallQuery,
-        scored: rank.Scored,
-        query_vec: Float32 | None,
-        matches: Sequence[rank.TermPostings],
-        read: query_reader.ReadQuery,
-    ) -> tuple[Hit, ...]:
-        """Score the best candidates exactly, order them and fetch what is shown of them."""
-        rows = rank.candidates(scored.total, max(CANDIDATES_MIN, 4 * query.limit))
-        parts = {name: values[rows] for name, values in scored.parts.items()}
-        if query_vec is not None and "cosine" in parts:
-            exact = rank.exact_cosines(drawers.vectors(rows), query_vec)
-            parts["cosine"] = np.where(drawers.has_vector[rows], rank.WEIGHTS.cosine * exact, parts["cosine"])
-        totals = sum((parts[name] for name in sorted(parts)), np.zeros(len(rows), np.float64))
-        # Texts are fetched for those that can be among the best `limit`, ties included.
-        keep = rank.candidates(totals, query.limit)
-        rows, totals = rows[keep], totals[keep]
-        parts = {name: values[keep] for name, values in parts.items()}
-        shown = views.drawer_texts(connection, drawers.ids[rows].tolist())
-        texts = [shown[drawer_id] for drawer_id in drawers.ids[rows].tolist()]
-        ranking = rank.order(totals, drawers.started_at[rows], [f"{text.key}.{text.ordinal:06d}" for text in texts])
-        hits: list[Hit] = []
-        budget = query.max_chars
-        for at in ranking[: query.limit]:
-            if budget is not None and hits and len(texts[at].text) > budget:
-                break
-            budget = None if budget is None else budget - len(texts[at].text)
-            found = {name: round(float(values[at]), 9) for name, values in parts.items()}
-            hits.append(_hit(texts[at], found, _matched_terms(int(rows[at]), matches, read)))
-        return tuple(hits)
 
     def _freshness(
         self, connection: Connection, drawers: Snapshot, model_id: str, reason: str, *, has_question: bool
@@ -179,20 +155,33 @@ def is_project(project: str, wanted: str) -> bool:
     wanted = wanted.rstrip("/\\") or wanted
     if project == wanted or project.startswith((wanted + "/", wanted + "\\")):
         return bool(project)
-    return project.replace("\\", "/").rsplit("/", 1)[-1] == wanted
+    return project_name(project) == wanted
 
 
 def _checked(query: RecallQuery) -> RecallQuery:
     """Return ``query`` with filters that the store can compare.
 
     Raises:
-        RequestError: It asks for less than one hit.
+        RequestError: It asks for less than one hit, or for more neighbours than there may be.
     """
     if query.limit < 1:
         raise RequestError("the limit is below 1", hint="ask for at least one hit")
+    check_neighbours(query.neighbours)
     return msgspec.structs.replace(
         query, session=as_stored(query.session), project=as_stored(query.project), agent=as_stored(query.agent)
     )
+
+
+def check_neighbours(count: int) -> None:
+    """Check a number of neighbours.
+
+    Raises:
+        RequestError: It is negative, or above :data:`palace_daemon.model.NEIGHBOURS_MAX`.
+    """
+    if not 0 <= count <= NEIGHBOURS_MAX:
+        raise RequestError(
+            f"neighbours are from 0 to {NEIGHBOURS_MAX}", hint="`palace-daemon sessions ID` lists a whole session"
+        )
 
 
 def _mismatch(state: ModelState, stored_model: str) -> str:
@@ -204,73 +193,6 @@ def _mismatch(state: ModelState, stored_model: str) -> str:
     return f"the store has vectors of {stored_model}, but {state.embedder.model_id} is loaded"
 
 
-def _score(
-    connection: Connection,
-    drawers: Snapshot,
-    terms: Sequence[str],
-    in_scope: NDArray[np.bool_],
-    query_vec: Float32 | None,
-    stop: StopSignal | None,
-) -> tuple[rank.Scored, list[rank.TermPostings]]:
-    """Score every drawer by words, and by meaning where there is a query vector."""
-    collection = drawers.is_live | in_scope
-    matches = []
-    for term in dict.fromkeys(terms):
-        _check(stop)
-        matches.append(_term(connection, drawers, collection, term))
-    words = rank.bm25(matches, drawers.lengths, collection)
-    cosines = None
-    if query_vec is not None and drawers.chunks:
-        cosines = drawers.cosines(query_vec).astype(np.float64)
-    scored = rank.score(
-        cosines=cosines,
-        has_vector=drawers.has_vector,
-        bm25_scores=words,
-        in_scope=in_scope,
-        word_confidence=1.0 if cosines is None else rank.confidence(matches, collection, in_scope),
-    )
-    return scored, matches
-
-
-def _term(connection: Connection, drawers: Snapshot, collection: NDArray[np.bool_], term: str) -> rank.TermPostings:
-    ids, frequencies = postings.read(connection, term)
-    rows = drawers.rows_of(ids)
-    kept = rows >= 0
-    kept[kept] = collection[rows[kept]]
-    return rank.TermPostings(term=term, rows=rows[kept], frequencies=frequencies[kept])
-
-
 def _codes_in(codes: NDArray[np.int32], names: Sequence[str], accept: Callable[[str], bool]) -> NDArray[np.bool_]:
     accepted = np.array([accept(name) for name in names], np.bool_)
     return accepted[codes] if len(names) else np.zeros(len(codes), np.bool_)
-
-
-def _matched_terms(row: int, matches: Sequence[rank.TermPostings], read: query_reader.ReadQuery) -> tuple[str, ...]:
-    """Return the words of the question that stand in the drawer, as the asker wrote them, each once."""
-    found = (match.term for match in matches if row in match.rows)
-    return tuple(dict.fromkeys(read.surface(term) for term in found))
-
-
-def _hit(text: views.DrawerText, parts: dict[str, float], matched_terms: tuple[str, ...]) -> Hit:
-    return Hit(
-        drawer_id=views.public_drawer_id(text.public_id, text.ordinal),
-        exchange_id=text.public_id,
-        session_id=text.session_id,
-        session_title=text.session_title,
-        project=text.project,
-        agent=text.agent,
-        started_at=text.started_at,
-        ended_at=text.ended_at,
-        text=text.text,
-        path=text.path,
-        line_start=text.line_start,
-        line_end=text.line_end,
-        score=round(sum(parts.values()), 9),
-        parts=parts,
-        matched_terms=matched_terms,
-    )
-
-
-def _check(stop: StopSignal | None) -> None:
-    if stop is not None and stop.is_set():
-        raise CancelledError("the request was cancelled")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from typing import NamedTuple
 
 from palace_daemon.core import analysis, chunking
@@ -54,34 +53,38 @@ def _tiling(connection: Connection) -> Finding:
 
 def _vectors(connection: Connection) -> Finding:
     (missing,) = connection.execute(
-        "SELECT count(*) FROM (SELECT DISTINCT text_hash FROM drawers d WHERE NOT EXISTS (SELECT 1 FROM vectors v"
-        " WHERE v.text_hash=d.text_hash AND v.model=(SELECT model FROM state)) AND NOT EXISTS"
-        " (SELECT 1 FROM pending_texts p WHERE p.text_hash=d.text_hash))"
+        "SELECT count(*) FROM (SELECT text_hash FROM drawers UNION SELECT text_hash FROM statements) t WHERE NOT EXISTS"
+        " (SELECT 1 FROM vectors v WHERE v.text_hash=t.text_hash AND v.model=(SELECT model FROM state)) AND NOT EXISTS"
+        " (SELECT 1 FROM pending_texts p WHERE p.text_hash=t.text_hash)"
     ).fetchone()
     (orphans,) = connection.execute(
         "SELECT count(*) FROM vectors WHERE text_hash NOT IN (SELECT text_hash FROM drawers)"
+        " AND text_hash NOT IN (SELECT text_hash FROM statements)"
     ).fetchone()
     is_ok = not missing and not orphans
     return Finding(
-        "vectors", is_ok, "agree with drawers" if is_ok else f"{missing} missing and not queued, {orphans} orphaned"
+        "vectors",
+        is_ok,
+        "agree with drawers and statements" if is_ok else f"{missing} missing and not queued, {orphans} orphaned",
     )
 
 
 def _words(connection: Connection) -> Finding:
-    expected: dict[str, Counter[int]] = {}
+    expected: dict[str, dict[int, tuple[int, int]]] = {}
     wrong = 0
     for drawer_id, hash_, length, user, reply, *span in connection.execute(
         f"SELECT d.id, d.text_hash, d.length, e.user_text, e.reply_text, {columns_of('d')}"
         " FROM drawers d JOIN exchanges e ON e.id=d.exchange_id"
     ):
         text = chunking.render(user, reply, span_of(tuple(span)))
-        counts = analysis.term_counts(text)
-        wrong += hash_ != text_hash(text) or length != sum(counts.values())
-        for term, count in counts.items():
-            expected.setdefault(term, Counter())[drawer_id] = min(count, postings.FREQUENCY_MAX)
+        found = analysis.term_places(text)
+        wrong += hash_ != text_hash(text) or length != sum(places.times for places in found.values())
+        for term, places in found.items():
+            expected.setdefault(term, {})[drawer_id] = (min(places.times, postings.FREQUENCY_MAX), places.mask)
     terms = set(postings.all_terms(connection))
     wrong += len(terms ^ expected.keys())
     for term in terms & expected.keys():
-        ids, frequencies = postings.read(connection, term)
-        wrong += dict(zip(ids.tolist(), frequencies.tolist(), strict=True)) != dict(expected[term])
+        held = postings.read(connection, term)
+        pairs = zip(held.frequencies.tolist(), held.masks.tolist(), strict=True)
+        wrong += dict(zip(held.ids.tolist(), pairs, strict=True)) != expected[term]
     return Finding("word index", not wrong, "agrees with drawers" if not wrong else f"{wrong} differences")

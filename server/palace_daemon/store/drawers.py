@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from palace_daemon.core import analysis, chunking
 from palace_daemon.core.ports import TokenCounter
+from palace_daemon.core.statements import STATEMENTS_VERSION
 from palace_daemon.model import CutMode, DrawerSpan
-from palace_daemon.store import postings, vectors
+from palace_daemon.store import postings, statements, vectors
 from palace_daemon.store.postings import PostingsEdit
 from palace_daemon.store.spans import SPAN_COLUMNS, span_of, span_values, text_hash
 from palace_daemon.store.sqlite import Connection
@@ -58,8 +59,8 @@ class DrawerStore:
         self._edit = PostingsEdit()
         self._generation = 0
         self.index_version = (
-            f"cut {chunking.CUT_VERSION}, terms {analysis.ANALYSER_VERSION}, {max_chars['exchange']} characters,"
-            f" {max_chars['paragraph']} below {min_user_turns} turns"
+            f"cut {chunking.CUT_VERSION}, terms {analysis.ANALYSER_VERSION}, statements {STATEMENTS_VERSION},"
+            f" {max_chars['exchange']} characters, {max_chars['paragraph']} below {min_user_turns} turns"
         )
         """How drawers and terms are made: a store of another version is cut and indexed anew on opening."""
 
@@ -116,9 +117,11 @@ class DrawerStore:
             vectors.want(connection, hash_, started_at)
         for drawer in left.values():
             self._remove(connection, drawer, report)
+        unsaid = statements.refresh(connection, exchange_id, started_at)
+        freed |= unsaid or set()
         for hash_ in sorted(freed):  # only now: a text that moved to another drawer keeps its vector
             vectors.drop_if_orphan(connection, hash_)
-        if before is not None and before.shown != now.shown:
+        if before is not None and (before.shown != now.shown or unsaid is not None):
             self.touch(connection, exchange_id)
 
     def _kept(self, before: _Telling | None, old: StoredDrawers, now: _Telling, mode: CutMode) -> Sequence[DrawerSpan]:
@@ -145,7 +148,8 @@ class DrawerStore:
         old = self.stored(connection, exchange_id)
         for drawer in old.values():
             self._remove(connection, drawer, report)
-        for hash_ in sorted({drawer.text_hash for drawer in old.values()}):
+        freed = {drawer.text_hash for drawer in old.values()} | statements.remove(connection, exchange_id)
+        for hash_ in sorted(freed):
             vectors.drop_if_orphan(connection, hash_)
 
     def touch(self, connection: Connection, exchange_id: int) -> None:
@@ -157,6 +161,7 @@ class DrawerStore:
         postings.clear(connection)
         connection.execute("INSERT INTO removed_drawers SELECT id, ? FROM drawers", (self._generation,))
         connection.execute("DELETE FROM drawers")
+        connection.execute("DELETE FROM statements")
         for (exchange_id,) in connection.execute("SELECT id FROM exchanges ORDER BY id").fetchall():
             self.cut_anew(connection, exchange_id, {}, report)
         vectors.drop_orphans(connection)
@@ -186,25 +191,25 @@ class DrawerStore:
             if old.span != span:
                 connection.execute(f"UPDATE drawers SET {_ASSIGN_SPAN} WHERE id=?", (*span_values(span), old.drawer_id))
             return
-        counts = analysis.term_counts(text)
-        length = sum(counts.values())
+        terms = analysis.term_places(text)
+        length = sum(places.times for places in terms.values())
         if old is None:
             cursor = connection.execute(
                 f"INSERT INTO drawers({SPAN_COLUMNS}, exchange_id, text_hash, length, generation)"
                 " VALUES (?,?,?,?,?,?,?,?,?,?,?)",
                 (*span_values(span), exchange_id, hash_, length, self._generation),
             )
-            self._edit.replace(int(cursor.lastrowid or 0), {}, counts)
+            self._edit.replace(int(cursor.lastrowid or 0), {}, terms)
             report.drawers_added += 1
             return
         connection.execute(
             f"UPDATE drawers SET {_ASSIGN_SPAN}, text_hash=?, length=?, generation=? WHERE id=?",
             (*span_values(span), hash_, length, self._generation, old.drawer_id),
         )
-        self._edit.replace(old.drawer_id, analysis.term_counts(old.text()), counts)
+        self._edit.replace(old.drawer_id, analysis.term_places(old.text()), terms)
 
     def _remove(self, connection: Connection, drawer: _Stored, report: SaveReport) -> None:
         connection.execute("DELETE FROM drawers WHERE id=?", (drawer.drawer_id,))
         connection.execute("INSERT INTO removed_drawers VALUES (?,?)", (drawer.drawer_id, self._generation))
-        self._edit.replace(drawer.drawer_id, analysis.term_counts(drawer.text()), {})
+        self._edit.replace(drawer.drawer_id, analysis.term_places(drawer.text()), {})
         report.drawers_removed += 1

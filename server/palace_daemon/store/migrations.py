@@ -169,6 +169,15 @@ _M001 = (
     "CREATE INDEX drawers_text ON drawers(text_hash)",
     "CREATE INDEX drawers_generation ON drawers(generation)",
     "CREATE TABLE removed_drawers(drawer_id INTEGER PRIMARY KEY, generation INTEGER NOT NULL)",
+    # What a person says in an exchange, sentence by sentence: the text follows from the exchange, see statements.py.
+    """CREATE TABLE statements(
+        exchange_id INTEGER NOT NULL REFERENCES exchanges(id) ON DELETE CASCADE,
+        ordinal INTEGER NOT NULL,
+        text_hash BLOB NOT NULL,
+        is_wish INTEGER NOT NULL,
+        PRIMARY KEY(exchange_id, ordinal)
+    ) WITHOUT ROWID""",
+    "CREATE INDEX statements_text ON statements(text_hash)",
     # For each term and each block of 4,096 drawer ids: uint16 offsets, then uint16 term frequencies.
     """CREATE TABLE postings(
         term TEXT NOT NULL,
@@ -186,9 +195,13 @@ _M001 = (
         UNIQUE(text_hash, model)
     )""",
     "CREATE INDEX vectors_generation ON vectors(model, generation)",
-    # Texts of the active model that still lack a vector, newest first.
-    "CREATE TABLE pending_texts(text_hash BLOB PRIMARY KEY, started_at INTEGER NOT NULL) WITHOUT ROWID",
-    "CREATE INDEX pending_newest ON pending_texts(started_at)",
+    # Texts of the active model that still lack a vector: drawers before statements, the newest first.
+    """CREATE TABLE pending_texts(
+        text_hash BLOB PRIMARY KEY,
+        is_statement INTEGER NOT NULL,
+        started_at INTEGER NOT NULL
+    ) WITHOUT ROWID""",
+    "CREATE INDEX pending_newest ON pending_texts(is_statement, started_at DESC, text_hash)",
 )
 
 
@@ -203,7 +216,7 @@ SCHEMA_VERSION = len(MIGRATIONS)
 _TABLES = frozenset(
     {
         "state", "sources", "sessions", "exchanges", "exchange_keys", "provenance", "drawers", "removed_drawers",
-        "postings", "vectors", "pending_texts", "notes", "tombstones", "held_back",
+        "postings", "vectors", "pending_texts", "statements", "notes", "tombstones", "held_back",
     }
 )  # fmt: skip
 

@@ -17,12 +17,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from palace_daemon.core.ports import Float32
+from palace_daemon.store import matrix, statement_mirror
 from palace_daemon.store.sqlite import Connection
+from palace_daemon.store.statement_mirror import NO_STATEMENTS, Statements
 
 Scalar = TypeVar("Scalar", bound=np.generic)
 
-CHUNK_ROWS = 4_096
-"""Rows in one piece of the matrix: 6.3 MB at 384 dimensions."""
 NO_DATE = np.iinfo(np.int64).min
 _DEAD_SHARE_MAX = 0.25
 """Share of dead rows above which the mirror is loaded anew."""
@@ -34,6 +34,8 @@ class Snapshot(NamedTuple):
     generation: int
     ids: NDArray[np.int64]
     """Drawer id; -1 in dead rows."""
+    exchanges: NDArray[np.int64]
+    """Id of the exchange that the drawer is cut from."""
     sessions: NDArray[np.int64]
     projects: NDArray[np.int32]
     """Index into ``project_names``."""
@@ -50,7 +52,8 @@ class Snapshot(NamedTuple):
     row_of_id: NDArray[np.int64]
     """Row by drawer id; -1 where there is none."""
     chunks: tuple[Float32, ...]
-    """The matrix in pieces of :data:`CHUNK_ROWS` rows; rows without a vector hold zeros."""
+    """The matrix, see :mod:`palace_daemon.store.matrix`."""
+    statements: Statements
     project_names: tuple[str, ...]
     agent_names: tuple[str, ...]
     model: str
@@ -65,19 +68,23 @@ class Snapshot(NamedTuple):
 
     def cosines(self, query: Float32) -> Float32:
         """Return float32 ``[n]``: the dot product of every row with ``query`` ``[dim]``, both of length 1."""
-        count = len(self.ids)
-        if not self.chunks:
-            return np.zeros(count, np.float32)
-        return np.concatenate([chunk @ query for chunk in self.chunks])[:count]
+        return matrix.products(self.chunks, query, len(self.ids))
+
+    def statement_cosines(self, query: Float32) -> tuple[Float32, Float32]:
+        """Return float32 ``[n]`` twice: the best cosine of what the row's exchange states, and of the wishes in it.
+
+        -1 where nothing is known.
+        """
+        if not len(self.ids):
+            return np.zeros(0, np.float32), np.zeros(0, np.float32)
+        # Statements of an exchange that has no drawer in this state have no row to lift.
+        size = int(max(self.exchanges.max(), self.statements.exchanges.max(initial=-1))) + 1
+        stated, wished = self.statements.best(query, size)
+        return stated[self.exchanges], wished[self.exchanges]
 
     def vectors(self, rows: NDArray[np.int64]) -> Float32:
         """Return float32 ``[k, dim]``: the vectors of ``rows``; dim is 0 while there is no vector at all."""
-        dim = self.chunks[0].shape[1] if self.chunks else 0
-        found = np.zeros((len(rows), dim), np.float32)
-        if dim:
-            for at, row in enumerate(rows.tolist()):
-                found[at] = self.chunks[row // CHUNK_ROWS][row % CHUNK_ROWS]
-        return found
+        return matrix.rows_of(self.chunks, rows)
 
 
 _NO_IDS = np.empty(0, np.int64)
@@ -86,6 +93,7 @@ _NO_FLAGS = np.empty(0, np.bool_)
 _NOTHING = Snapshot(
     generation=-1,
     ids=_NO_IDS,
+    exchanges=_NO_IDS,
     sessions=_NO_IDS,
     projects=_NO_CODES,
     agents=_NO_CODES,
@@ -96,6 +104,7 @@ _NOTHING = Snapshot(
     has_vector=_NO_FLAGS,
     row_of_id=_NO_IDS,
     chunks=(),
+    statements=NO_STATEMENTS,
     project_names=(),
     agent_names=(),
     model="",
@@ -105,6 +114,7 @@ _NOTHING = Snapshot(
 class _Loaded(NamedTuple):
     drawer_id: int
     text_key: int
+    exchange: int
     session: int
     project: str
     agent: str
@@ -117,9 +127,10 @@ class _Loaded(NamedTuple):
 # CROSS JOIN keeps the order of the tables: left to itself SQLite begins with the sessions and so reads everything, each
 # time. Rows of one exchange lie together in both orders.
 _LOAD = (
-    "SELECT d.id, d.text_hash, e.session_id, e.project, s.agent, e.started_at, d.length, e.is_superseded, v.vector"
-    " FROM drawers d {how} CROSS JOIN exchanges e ON e.id=d.exchange_id CROSS JOIN sessions s ON s.id=e.session_id"
-    " LEFT JOIN vectors v ON v.text_hash=d.text_hash AND v.model=? WHERE d.generation>? ORDER BY d.id"
+    "SELECT d.id, d.text_hash, e.id, e.session_id, e.project, s.agent, e.started_at, d.length, e.is_superseded,"
+    " v.vector FROM drawers d {how} CROSS JOIN exchanges e ON e.id=d.exchange_id"
+    " CROSS JOIN sessions s ON s.id=e.session_id LEFT JOIN vectors v ON v.text_hash=d.text_hash AND v.model=?"
+    " WHERE d.generation>? ORDER BY d.id"
 )
 _LOAD_ALL = _LOAD.format(how="NOT INDEXED")
 _LOAD_CHANGED = _LOAD.format(how="INDEXED BY drawers_generation")
@@ -156,7 +167,7 @@ class Mirror:
             ).fetchone()
             if generation < self._snapshot.generation and model == self._model:
                 return None
-            if model != self._model or self._snapshot.generation < pruned or self._dead_share() > _DEAD_SHARE_MAX:
+            if model != self._model or self._snapshot.generation < pruned or self._is_wasteful():
                 self._empty()
                 self._model = model
             if generation != self._snapshot.generation:
@@ -168,9 +179,10 @@ class Mirror:
         self._project_codes, self._agent_codes = {}, {}
         self._snapshot = _NOTHING
 
-    def _dead_share(self) -> float:
+    def _is_wasteful(self) -> bool:
         ids = self._snapshot.ids
-        return float(np.count_nonzero(ids < 0)) / len(ids) if len(ids) > CHUNK_ROWS else 0.0
+        dead_share = float(np.count_nonzero(ids < 0)) / len(ids) if len(ids) > matrix.CHUNK_ROWS else 0.0
+        return max(dead_share, self._snapshot.statements.dead_share) > _DEAD_SHARE_MAX
 
     def _follow(self, connection: Connection, generation: int) -> None:
         """Load what changed since the snapshot's generation."""
@@ -190,9 +202,21 @@ class Mirror:
             )
         for drawer_id, vector in embedded:
             edit.set_vector(drawer_id, vector)
-        self._snapshot, self._text_keys = edit.finish(
+        snapshot, self._text_keys = edit.finish(
             generation, tuple(self._project_codes), tuple(self._agent_codes), self._model
         )
+        if since < 0:
+            statements = statement_mirror.load(connection, self._model)
+        else:
+            statements = statement_mirror.follow(
+                connection,
+                snapshot.statements,
+                self._model,
+                since,
+                changed={loaded[2] for loaded in changed},
+                gone=edit.gone_exchanges(snapshot),
+            )
+        self._snapshot = snapshot._replace(statements=statements)
 
     @staticmethod
     def _code(codes: dict[str, int], name: str) -> int:
@@ -228,11 +252,16 @@ class _Edit:
         """Return whether the row's place in the matrix, which older snapshots read, need not change."""
         if vector is None or not self._base.has_vector[row]:
             return True
-        return bool(self._base.chunks[row // CHUNK_ROWS][row % CHUNK_ROWS].tobytes() == vector)
+        return bool(matrix.rows_of(self._base.chunks, np.array([row]))[0].tobytes() == vector)
 
     def set_vector(self, drawer_id: int, vector: bytes) -> None:
         if (row := self._row(drawer_id)) >= 0:
             self._vectors.append((row, vector))
+
+    def gone_exchanges(self, after: Snapshot) -> set[int]:
+        """Return the exchanges that lost a drawer and have none any more."""
+        touched = self._base.exchanges[self._dead]
+        return set(np.setdiff1d(touched, after.exchanges[after.ids >= 0]).tolist())
 
     def _row(self, drawer_id: int) -> int:
         rows = self._base.row_of_id
@@ -244,6 +273,7 @@ class _Edit:
         base, added = self._base, len(self._appended)
         first = len(base.ids)
         ids = _grown(base.ids, added)
+        exchanges = _grown(base.exchanges, added)
         sessions, started_at = _grown(base.sessions, added), _grown(base.started_at, added)
         projects, agents = _grown(base.projects, added), _grown(base.agents, added)
         lengths, keys = _grown(base.lengths, added), _grown(self._old_keys, added)
@@ -252,7 +282,7 @@ class _Edit:
         vectors = list(self._vectors)
         for row, loaded in [*self._changed.items(), *enumerate(self._appended, first)]:
             ids[row], keys[row] = loaded.drawer_id, loaded.text_key
-            sessions[row], lengths[row] = loaded.session, loaded.length
+            exchanges[row], sessions[row], lengths[row] = loaded.exchange, loaded.session, loaded.length
             projects[row], agents[row] = self._codes[loaded.drawer_id]
             started_at[row] = NO_DATE if loaded.started_at is None else loaded.started_at
             is_superseded[row] = bool(loaded.is_superseded)
@@ -260,11 +290,11 @@ class _Edit:
                 has_vector[row] = False
             elif not has_vector[row]:
                 vectors.append((row, loaded.vector))
-        chunks = _with_vectors(base.chunks, vectors, len(ids))
+        chunks = matrix.with_vectors(base.chunks, vectors, len(ids))
         has_vector[[row for row, _ in vectors]] = True
         snapshot = Snapshot(
-            generation, ids, sessions, projects, agents, started_at, lengths, (ids >= 0) & ~is_superseded,
-            is_superseded, has_vector, _rows_by_id(ids), chunks, project_names, agent_names, model,
+            generation, ids, exchanges, sessions, projects, agents, started_at, lengths, (ids >= 0) & ~is_superseded,
+            is_superseded, has_vector, _rows_by_id(ids), chunks, base.statements, project_names, agent_names, model,
         )  # fmt: skip
         return snapshot, keys
 
@@ -279,15 +309,3 @@ def _rows_by_id(ids: NDArray[np.int64]) -> NDArray[np.int64]:
     alive = np.flatnonzero(ids >= 0)
     rows[ids[alive]] = alive
     return rows
-
-
-def _with_vectors(chunks: tuple[Float32, ...], vectors: list[tuple[int, bytes]], count: int) -> tuple[Float32, ...]:
-    """Write vectors into rows that no older snapshot reads, adding chunks as needed."""
-    if not chunks and not vectors:
-        return ()
-    dim = chunks[0].shape[1] if chunks else len(vectors[0][1]) // 4
-    missing = -(-count // CHUNK_ROWS) - len(chunks)
-    grown = chunks + tuple(np.zeros((CHUNK_ROWS, dim), np.float32) for _ in range(max(0, missing)))
-    for row, vector in vectors:
-        grown[row // CHUNK_ROWS][row % CHUNK_ROWS] = np.frombuffer(vector, "<f4")
-    return grown

@@ -1,25 +1,37 @@
-"""The word index: for each term, which drawers hold it and how often.
+"""The word index: for each term, which drawers hold it, how often, and in which of their sentences.
 
 A row holds the postings of one term in one block of 4,096 drawer ids: uint16 offsets into the block, ascending, then
-as many uint16 term frequencies. Adding a drawer rewrites the rows of its terms in the newest block only, so there is
-nothing to merge later, and a query reads one row for each term and block.
+as many uint16 term frequencies, then as many uint16 masks of sentences (:mod:`palace_daemon.core.sentences`). Adding a
+drawer rewrites the rows of its terms in the newest block only, so there is nothing to merge later, and a query reads
+one row for each term and block.
 """
 
 from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from palace_daemon.core.analysis import TermPlaces
 from palace_daemon.store.sqlite import Connection
 
 BLOCK_BITS = 12
-"""4,096 drawers a block: a row of a very common term stays at 16 KiB, and 100,000 drawers make 25 rows a term."""
+"""4,096 drawers a block: a row of a very common term stays at 24 KiB, and 100,000 drawers make 25 rows a term."""
 FREQUENCY_MAX = 65_535
 
-TermCounts = Mapping[str, int]
+Terms = Mapping[str, TermPlaces]
+
+
+class Postings(NamedTuple):
+    """Where one term stands, arrays ``[m]`` by drawer."""
+
+    ids: NDArray[np.int64]
+    """Ascending."""
+    frequencies: NDArray[np.uint16]
+    masks: NDArray[np.uint16]
 
 
 class PostingsEdit:
@@ -27,17 +39,17 @@ class PostingsEdit:
 
     def __init__(self) -> None:
         """Begin with no changes."""
-        # (term, block) -> {offset: frequency}; frequency 0 removes.
-        self._changes: dict[tuple[str, int], dict[int, int]] = defaultdict(dict)
+        # (term, block) -> {offset: places}; None removes.
+        self._changes: dict[tuple[str, int], dict[int, TermPlaces | None]] = defaultdict(dict)
 
-    def replace(self, drawer_id: int, old: TermCounts, new: TermCounts) -> None:
+    def replace(self, drawer_id: int, old: Terms, new: Terms) -> None:
         """Note that ``drawer_id`` held ``old`` and now holds ``new``; equal terms cost nothing."""
         block, offset = divmod(drawer_id, 1 << BLOCK_BITS)
         for term in old.keys() - new.keys():
-            self._changes[term, block][offset] = 0
-        for term, frequency in new.items():
-            if old.get(term) != frequency:
-                self._changes[term, block][offset] = min(frequency, FREQUENCY_MAX)
+            self._changes[term, block][offset] = None
+        for term, places in new.items():
+            if old.get(term) != places:
+                self._changes[term, block][offset] = places
 
     def write(self, connection: Connection) -> None:
         """Apply the changes inside the caller's transaction."""
@@ -58,17 +70,16 @@ class PostingsEdit:
         self._changes.clear()
 
 
-def read(connection: Connection, term: str) -> tuple[NDArray[np.int64], NDArray[np.uint16]]:
-    """Return ids int64 ``[m]``, ascending, and frequencies uint16 ``[m]`` of the drawers that hold ``term``."""
-    ids: list[NDArray[np.int64]] = []
-    frequencies: list[NDArray[np.uint16]] = []
-    for block, data in connection.execute("SELECT block, data FROM postings WHERE term=? ORDER BY block", (term,)):
-        pair = np.frombuffer(data, dtype="<u2").reshape(2, -1)
-        ids.append(pair[0].astype(np.int64) + (block << BLOCK_BITS))
-        frequencies.append(pair[1])
-    if not ids:
-        return np.empty(0, np.int64), np.empty(0, np.uint16)
-    return np.concatenate(ids), np.concatenate(frequencies)
+def read(connection: Connection, term: str) -> Postings:
+    """Return the postings of ``term``."""
+    rows = connection.execute("SELECT block, data FROM postings WHERE term=? ORDER BY block", (term,)).fetchall()
+    tables = [np.frombuffer(data, dtype="<u2").reshape(3, -1) for _, data in rows]
+    if not tables:
+        return Postings(np.empty(0, np.int64), np.empty(0, np.uint16), np.empty(0, np.uint16))
+    ids = [table[0].astype(np.int64) + (block << BLOCK_BITS) for (block, _), table in zip(rows, tables, strict=True)]
+    return Postings(
+        np.concatenate(ids), np.concatenate([one[1] for one in tables]), np.concatenate([one[2] for one in tables])
+    )
 
 
 def clear(connection: Connection) -> None:
@@ -82,10 +93,14 @@ def all_terms(connection: Connection) -> Iterable[str]:
         yield term
 
 
-def _merge(data: bytes, changes: Mapping[int, int]) -> bytes:
+def _merge(data: bytes, changes: Mapping[int, TermPlaces | None]) -> bytes:
     """Return the row with ``changes`` applied; empty when nothing is left."""
-    pair = np.frombuffer(data, dtype="<u2").reshape(2, -1)
-    entries = dict(zip(pair[0].tolist(), pair[1].tolist(), strict=True))
-    entries.update(changes)
-    kept = sorted((offset, frequency) for offset, frequency in entries.items() if frequency)
+    offsets, frequencies, masks = np.frombuffer(data, dtype="<u2").reshape(3, -1).tolist()
+    entries = dict(zip(offsets, zip(frequencies, masks, strict=True), strict=True))
+    for offset, places in changes.items():
+        if places is None:
+            entries.pop(offset, None)
+        else:
+            entries[offset] = (min(places.times, FREQUENCY_MAX), places.mask)
+    kept = [(offset, *entries[offset]) for offset in sorted(entries)]
     return np.array(kept, dtype="<u2").T.tobytes() if kept else b""

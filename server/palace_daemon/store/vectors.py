@@ -1,7 +1,7 @@
 """Vectors by text and model, and the queue of texts that still lack one.
 
-A vector is float32, little-endian, L2 = 1. Rows are keyed by the hash of the drawer's text, so equal texts are
-embedded once and a drawer that moves keeps its vector. Two models never meet in one query.
+A vector is float32, little-endian, L2 = 1. Rows are keyed by the hash of the text, a drawer's or a statement's, so
+equal texts are embedded once and a drawer that moves keeps its vector. Two models never meet in one query.
 """
 
 from __future__ import annotations
@@ -10,21 +10,25 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from palace_daemon.core import chunking
+from palace_daemon.core import chunking, statements
 from palace_daemon.core.ports import Float32
 from palace_daemon.store.spans import columns_of, span_of
 from palace_daemon.store.sqlite import Connection
 
 _NO_DATE = -(1 << 62)
 """Sorts undated texts after all dated ones."""
+_TABLES = ("drawers", "statements")
+"""What has texts, by `pending_texts.is_statement`."""
 
 
-def want(connection: Connection, text_hash: bytes, started_at: int | None) -> None:
-    """Queue a text for the active model unless it has its vector."""
+def want(connection: Connection, text_hash: bytes, started_at: int | None, *, is_statement: bool = False) -> None:
+    """Queue a text for the active model unless it has its vector; what is also a drawer is queued as one."""
     connection.execute(
-        "INSERT INTO pending_texts(text_hash, started_at) SELECT ?,? WHERE NOT EXISTS"
-        " (SELECT 1 FROM vectors WHERE text_hash=? AND model=(SELECT model FROM state)) ON CONFLICT DO NOTHING",
-        (text_hash, _NO_DATE if started_at is None else started_at, text_hash),
+        "INSERT INTO pending_texts(text_hash, is_statement, started_at) SELECT ?1,?2,?3 WHERE NOT EXISTS"
+        " (SELECT 1 FROM vectors WHERE text_hash=?1 AND model=(SELECT model FROM state))"
+        " ON CONFLICT DO UPDATE SET is_statement=min(is_statement, excluded.is_statement),"
+        " started_at=max(started_at, excluded.started_at)",
+        (text_hash, int(is_statement), _NO_DATE if started_at is None else started_at),
     )
 
 
@@ -35,25 +39,41 @@ def use_model(connection: Connection, model_id: str) -> bool:
         return False
     connection.execute("UPDATE state SET model=?, generation=generation+1", (model_id,))
     connection.execute("DELETE FROM pending_texts")
-    connection.execute(
-        "INSERT INTO pending_texts SELECT d.text_hash, max(coalesce(e.started_at, ?)) FROM drawers d"
-        " JOIN exchanges e ON e.id=d.exchange_id"
-        " WHERE NOT EXISTS (SELECT 1 FROM vectors v WHERE v.text_hash=d.text_hash AND v.model=?) GROUP BY d.text_hash",
-        (_NO_DATE, model_id),
-    )
+    for is_statement, table in enumerate(_TABLES):
+        connection.execute(
+            f"INSERT OR IGNORE INTO pending_texts SELECT t.text_hash, ?, max(coalesce(e.started_at, ?)) FROM {table} t"
+            " JOIN exchanges e ON e.id=t.exchange_id WHERE NOT EXISTS"
+            " (SELECT 1 FROM vectors v WHERE v.text_hash=t.text_hash AND v.model=?) GROUP BY t.text_hash",
+            (is_statement, _NO_DATE, model_id),
+        )
     return True
 
 
 def pending(connection: Connection, limit: int) -> list[tuple[bytes, str]]:
-    """Return up to ``limit`` queued texts, newest first, as (hash, text)."""
+    """Return up to ``limit`` queued texts, drawers before statements and the newest first, as (hash, text)."""
     rows = connection.execute(
-        f"SELECT p.text_hash, e.user_text, e.reply_text, {columns_of('d')}"
-        " FROM (SELECT text_hash, started_at FROM pending_texts ORDER BY started_at DESC, text_hash LIMIT ?) p"
-        " JOIN drawers d ON d.id=(SELECT min(id) FROM drawers WHERE text_hash=p.text_hash)"
-        " JOIN exchanges e ON e.id=d.exchange_id ORDER BY p.started_at DESC, p.text_hash",
+        "SELECT text_hash FROM pending_texts ORDER BY is_statement, started_at DESC, text_hash LIMIT ?",
         (limit,),
-    )
-    return [(hash_, chunking.render(user, reply, span_of(tuple(span)))) for hash_, user, reply, *span in rows]
+    ).fetchall()
+    return [(hash_, _text(connection, hash_)) for (hash_,) in rows]
+
+
+def _text(connection: Connection, text_hash: bytes) -> str:
+    drawer = connection.execute(
+        f"SELECT e.user_text, e.reply_text, {columns_of('d')} FROM drawers d JOIN exchanges e ON e.id=d.exchange_id"
+        " WHERE d.id=(SELECT min(id) FROM drawers WHERE text_hash=?)",
+        (text_hash,),
+    ).fetchone()
+    if drawer is not None:
+        user, reply, *span = drawer
+        return chunking.render(user, reply, span_of(tuple(span)))
+    user, reply, kind, ordinal = connection.execute(
+        "SELECT e.user_text, e.reply_text, e.user_kind, s.ordinal FROM statements s INDEXED BY statements_text"
+        " JOIN exchanges e ON e.id=s.exchange_id WHERE s.text_hash=? LIMIT 1",
+        (text_hash,),
+    ).fetchone()
+    said: str = statements.statements(user, reply, kind)[ordinal].text
+    return said
 
 
 def pending_count(connection: Connection) -> int:
@@ -72,9 +92,10 @@ def save(connection: Connection, model_id: str, hashes: Sequence[bytes], matrix:
     stored = 0
     for hash_, row in zip(hashes, matrix, strict=True):
         stored += connection.execute(
-            "INSERT INTO vectors(text_hash, model, vector, generation) SELECT ?,?,?,? WHERE EXISTS"
-            " (SELECT 1 FROM drawers WHERE text_hash=?) ON CONFLICT(text_hash, model) DO NOTHING",
-            (hash_, model_id, np.ascontiguousarray(row, dtype="<f4").tobytes(), generation, hash_),
+            "INSERT INTO vectors(text_hash, model, vector, generation) SELECT ?1,?2,?3,?4 WHERE"
+            " EXISTS (SELECT 1 FROM drawers WHERE text_hash=?1) OR EXISTS (SELECT 1 FROM statements WHERE text_hash=?1)"
+            " ON CONFLICT(text_hash, model) DO NOTHING",
+            (hash_, model_id, np.ascontiguousarray(row, dtype="<f4").tobytes(), generation),
         ).rowcount
         connection.execute(
             "DELETE FROM pending_texts WHERE text_hash=? AND (SELECT model FROM state)=?", (hash_, model_id)
@@ -83,13 +104,18 @@ def save(connection: Connection, model_id: str, hashes: Sequence[bytes], matrix:
 
 
 def drop_if_orphan(connection: Connection, text_hash: bytes) -> None:
-    """Delete vectors and queue entry of a text that no drawer has any more."""
-    if connection.execute("SELECT 1 FROM drawers WHERE text_hash=? LIMIT 1", (text_hash,)).fetchone() is None:
+    """Delete vectors and queue entry of a text that no drawer and no statement has any more."""
+    if not any(
+        connection.execute(f"SELECT 1 FROM {t} WHERE text_hash=? LIMIT 1", (text_hash,)).fetchone() for t in _TABLES
+    ):
         connection.execute("DELETE FROM vectors WHERE text_hash=?", (text_hash,))
         connection.execute("DELETE FROM pending_texts WHERE text_hash=?", (text_hash,))
 
 
 def drop_orphans(connection: Connection) -> None:
-    """Delete vectors and queue entries of all texts that no drawer has any more."""
+    """Delete vectors and queue entries of all texts that no drawer and no statement has any more."""
     for table in ("vectors", "pending_texts"):
-        connection.execute(f"DELETE FROM {table} WHERE text_hash NOT IN (SELECT text_hash FROM drawers)")
+        connection.execute(
+            f"DELETE FROM {table} WHERE text_hash NOT IN (SELECT text_hash FROM drawers)"
+            " AND text_hash NOT IN (SELECT text_hash FROM statements)"
+        )

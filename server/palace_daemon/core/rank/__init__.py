@@ -1,0 +1,60 @@
+"""Ranking: exact scores for every drawer in scope, then one deterministic order.
+
+The score of a drawer is the sum of its signals' contributions. A signal is a pure function over arrays ``[n]`` by row,
+with a documented weight; to add one, write the function (:mod:`.words` for what is read off words, :mod:`.lifts` for
+what stands around a drawer), give it a weight in :class:`Weights` and add it in :func:`score`. Nothing here reads a
+clock: the caller's ``now`` is an argument where a signal needs it.
+"""
+
+from palace_daemon.core.rank.fusion import (
+    WEIGHTS,
+    Evidence,
+    Scored,
+    Weights,
+    candidates,
+    exact_cosines,
+    order,
+    score,
+    wish_lift,
+    with_imputed,
+)
+from palace_daemon.core.rank.lifts import date_lift, session_lift
+from palace_daemon.core.rank.words import (
+    BM25_B,
+    BM25_K1,
+    COVERAGE_FULL,
+    IDF_POWER,
+    TermPostings,
+    bm25,
+    confidence,
+    coverage,
+    over_maximum,
+    sentence_coverage,
+    with_everywhere,
+)
+
+__all__ = [
+    "BM25_B",
+    "BM25_K1",
+    "COVERAGE_FULL",
+    "IDF_POWER",
+    "WEIGHTS",
+    "Evidence",
+    "Scored",
+    "TermPostings",
+    "Weights",
+    "bm25",
+    "candidates",
+    "confidence",
+    "coverage",
+    "date_lift",
+    "exact_cosines",
+    "order",
+    "over_maximum",
+    "score",
+    "sentence_coverage",
+    "session_lift",
+    "wish_lift",
+    "with_everywhere",
+    "with_imputed",
+]

@@ -1,0 +1,127 @@
+"""The sentences in which a person says something: what is asked for later is mostly one of them.
+
+A statement is a sentence of a user turn that is no question. Told among other things, in a long exchange, it is lost in
+the vector of the whole; with a vector of its own it is found. Where people talk to each other, both sides say
+statements, and the speaker's name stands before each.
+
+Pure functions, safe from any thread; the same exchange gives the same statements in the same order.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from palace_daemon.core.boundaries import fences
+from palace_daemon.core.wishes import is_wish
+from palace_daemon.model import UserKind
+
+STATEMENTS_VERSION = 1
+"""Raised when :func:`statements` gives others for the same exchange: stored ones are then made anew."""
+
+STATEMENTS_MAX = 32
+"""Most statements of one exchange, the first and the last ones: people begin with the matter and end with the wish;
+what lies between in a longer turn is mostly pasted."""
+
+STATEMENT_CHARS_MAX = 400
+"""A longer sentence is shortened to its beginning; even at one token a character it fits the model."""
+
+_WORDS_MIN = 3
+_UNSPACED_MIN = 6
+_LETTERS_SHARE_MIN = 0.7
+"""Share of letters and spaces: below it a line is a path, a log, a diff or a table. "Use 2.4.1, not 2.3." has 0.5 and
+is no loss: its words are found by words."""
+
+_STOPS = ".!?\u3002\uff01\uff1f\uff61"
+_ENDS = ")\\]\"'\u201d\u2019\u00bb*_`"  # what may stand behind the last stop of a sentence
+_SENTENCE = re.compile(rf"[^\n{_STOPS}]+(?:[.!?](?![\s{_ENDS}]|$)[^\n{_STOPS}]*)*[{_STOPS}]*[{_ENDS}]*")
+_MARKER = re.compile(r"[ \t]*(?:(?:[-*•+]|\d{1,3}[.)]|#{1,6}|\[[ xX]\])[ \t]+)*")
+_NOT_SAID = re.compile(r"[ \t]*(?:>|\||[$%] |@@|\+\+\+|---|at [\w$.<>]+ ?\(|File \")")
+_WORD = re.compile(r"[^\W\d_]+(?:['\u2019-][^\W\d_]+)*")
+_UNSPACED = re.compile("[\u0e01-\u0e4e\u3041-\u30ff\u3400-\u4dbf\u4e00-\u9fff]")
+_QUESTION_ENDS = ("?", "\uff1f")
+_CLOSING = "\"'\u201d\u2019\u00bb*_`)] \t"
+_SPEAKER = re.compile(r"([^\s:\uff1a][^\n:\uff1a]{0,39}): (?=\S)")
+
+
+class Statement(NamedTuple):
+    """A sentence that somebody said."""
+
+    text: str
+    """As it is embedded."""
+    is_wish: bool
+    """Whether it tells a standing wish, see :mod:`palace_daemon.core.wishes`."""
+
+
+def statements(user_text: str, reply_text: str, kind: UserKind) -> tuple[Statement, ...]:
+    """Return the statements of an exchange.
+
+    Args:
+        user_text: The user turn.
+        reply_text: The whole reply; read only where other people speak in it.
+        kind: Of the user turn. What no person typed, ``automated`` and ``shell``, holds none.
+
+    Returns:
+        At most :data:`STATEMENTS_MAX`, each of :data:`STATEMENT_CHARS_MAX` characters at most and the speaker's name.
+    """
+    if kind in {"automated", "shell"}:
+        return ()
+    if kind == "speaker":
+        spoken = _spoken(f"{user_text}\n\n{reply_text}")
+        found = [Statement(f"{name}: {said}" if name else said, is_wish(said)) for name, said in spoken]
+    else:
+        found = [Statement(said, is_wish(said)) for said in _sentences(user_text)]
+    found = list(dict.fromkeys(found))
+    if len(found) > STATEMENTS_MAX:
+        half = STATEMENTS_MAX // 2
+        found = found[:half] + found[-half:]
+    return tuple(found)
+
+
+def _spoken(text: str) -> Iterator[tuple[str, str]]:
+    """Yield speaker and sentence of a conversation in which each one's words begin with the name."""
+    name = ""
+    for block in text.split("\n\n"):
+        opening = _SPEAKER.match(block)
+        name = opening.group(1) if opening else name
+        for sentence in _sentences(block[opening.end() :] if opening else block):
+            yield name, sentence
+
+
+def _sentences(text: str) -> Iterator[str]:
+    """Yield the sentences of prose that are no questions, outside fenced blocks and quotations."""
+    for line in _without_fences(text).split("\n"):
+        if _NOT_SAID.match(line):
+            continue
+        marker = _MARKER.match(line)
+        for match in _SENTENCE.finditer(line, marker.end() if marker else 0):
+            sentence = match.group().strip()
+            if _is_statement(sentence):
+                yield sentence if len(sentence) <= STATEMENT_CHARS_MAX else _beginning(sentence)
+
+
+def _without_fences(text: str) -> str:
+    if "```" not in text and "~~~" not in text:
+        return text
+    kept: list[str] = []
+    done = 0
+    for start, end in fences(text):
+        kept.append(text[done:start])
+        done = max(done, end)
+    return "\n".join([*kept, text[done:]])
+
+
+def _is_statement(sentence: str) -> bool:
+    """Return whether a sentence says something in words."""
+    if sentence.rstrip(_CLOSING).endswith(_QUESTION_ENDS):
+        return False
+    letters = sum(char.isalpha() or char in " '\u2019,." for char in sentence)
+    if letters < _LETTERS_SHARE_MIN * len(sentence):
+        return False
+    return len(_WORD.findall(sentence)) >= _WORDS_MIN or len(_UNSPACED.findall(sentence)) >= _UNSPACED_MIN
+
+
+def _beginning(sentence: str) -> str:
+    cut = sentence.rfind(" ", STATEMENT_CHARS_MAX // 2, STATEMENT_CHARS_MAX)
+    return sentence[: cut if cut > 0 else STATEMENT_CHARS_MAX]

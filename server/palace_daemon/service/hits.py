@@ -1,0 +1,129 @@
+"""From chosen drawers to what callers see: within the budget, with what stands around them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+import numpy as np
+
+from palace_daemon.core import query as query_reader
+from palace_daemon.core import rank
+from palace_daemon.core.budget import Budget
+from palace_daemon.model import AlsoIn, Hit, Neighbour, RecallQuery, SessionHits
+from palace_daemon.service.ranking import Ranking
+from palace_daemon.service.shortlist import Group, Shown
+from palace_daemon.store import hits as around
+from palace_daemon.store import views
+from palace_daemon.store.sqlite import Connection
+
+ALSO_IN_MAX = 20
+"""Places that are listed of what says the same as a hit; there may be hundreds of "go on"."""
+
+
+def shown(
+    connection: Connection,
+    groups: Sequence[Group],
+    query: RecallQuery,
+    ranking: Ranking,
+    read: query_reader.ReadQuery,
+) -> tuple[tuple[Hit, ...], tuple[SessionHits, ...]]:
+    """Return the hits that the budget lets through, and their sessions where those are asked for.
+
+    Hits come first: the first is always whole, and the list ends before the one that does not fit. Neighbours get what
+    is left, in the order of the hits.
+    """
+    budget = Budget(query.max_chars, query.max_tokens)
+    groups = _within(groups, budget)
+    flat = [one for group in groups for one in group.shown]
+    exchange_of = {one.row: int(ranking.drawers.exchanges[one.row]) for one in flat}
+    beside = around.neighbours(connection, set(exchange_of.values()), query.neighbours)
+    places = around.places(connection, {one for hit in flat for one in hit.folded[:ALSO_IN_MAX]})
+    hits = {
+        one.row: _hit(
+            one,
+            matched_terms=_matched_terms(one.row, ranking.words.postings, read),
+            also_in=tuple(places[exchange] for exchange in one.folded[:ALSO_IN_MAX]),
+            neighbours=_that_fit(beside.get(exchange_of[one.row], ()), budget),
+        )
+        for one in flat
+    }
+    return tuple(hits.values()), _sessions(connection, groups, hits) if query.by_session else ()
+
+
+def _within(groups: Sequence[Group], budget: Budget) -> list[Group]:
+    """Return the groups as far as the budget reaches."""
+    kept: list[Group] = []
+    for group in groups:
+        fitting: list[Shown] = []
+        for one in group.shown:
+            if not budget.take(one.text.text, is_forced=not kept and not fitting):
+                return [*kept, Group(group.session, tuple(fitting))] if fitting else kept
+            fitting.append(one)
+        kept.append(Group(group.session, tuple(fitting)))
+    return kept
+
+
+def _that_fit(neighbours: Iterable[Neighbour], budget: Budget) -> tuple[Neighbour, ...]:
+    """Return the neighbours that the budget has room for, the nearest first served, in order."""
+    nearest = sorted(neighbours, key=lambda one: (abs(one.relation), one.relation))
+    kept = [one for one in nearest if budget.take(one.user_text, one.reply_text)]
+    return tuple(sorted(kept, key=lambda one: one.relation))
+
+
+def _sessions(connection: Connection, groups: Sequence[Group], hits: dict[int, Hit]) -> tuple[SessionHits, ...]:
+    spans = around.session_spans(connection, [group.session for group in groups])
+    found = []
+    for group in groups:
+        inside = tuple(hits[one.row] for one in group.shown)
+        best = inside[0]
+        started_at, ended_at = spans[group.session]
+        found.append(
+            SessionHits(
+                session_id=best.session_id,
+                title=best.session_title,
+                project=best.project,
+                agent=best.agent,
+                started_at=started_at,
+                ended_at=ended_at,
+                score=best.score,
+                hits=inside,
+            )
+        )
+    return tuple(found)
+
+
+def _matched_terms(row: int, matches: Sequence[rank.TermPostings], read: query_reader.ReadQuery) -> tuple[str, ...]:
+    """Return the words of the question that stand in the drawer, as the asker wrote them, each once."""
+    found = (match.term for match in matches if _has(match, row))
+    return tuple(dict.fromkeys(read.surface(term) for term in found))
+
+
+def _has(match: rank.TermPostings, row: int) -> bool:
+    at = int(np.searchsorted(match.rows, row))
+    return at < len(match.rows) and int(match.rows[at]) == row
+
+
+def _hit(
+    one: Shown, *, matched_terms: tuple[str, ...], also_in: tuple[AlsoIn, ...], neighbours: tuple[Neighbour, ...]
+) -> Hit:
+    text = one.text
+    return Hit(
+        drawer_id=views.public_drawer_id(text.public_id, text.ordinal),
+        exchange_id=text.public_id,
+        session_id=text.session_id,
+        session_title=text.session_title,
+        project=text.project,
+        agent=text.agent,
+        started_at=text.started_at,
+        ended_at=text.ended_at,
+        text=text.text,
+        path=text.path,
+        line_start=text.line_start,
+        line_end=text.line_end,
+        score=round(sum(one.parts.values()), 9),
+        parts=one.parts,
+        matched_terms=matched_terms,
+        also_in=also_in,
+        also_in_count=len(one.folded),
+        neighbours=neighbours,
+    )

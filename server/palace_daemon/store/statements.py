@@ -1,0 +1,51 @@
+"""What people said, sentence by sentence: which texts of an exchange get a vector of their own.
+
+Invariant: the rows of an exchange follow from its stored texts alone, so that none holds any text itself.
+"""
+
+from __future__ import annotations
+
+from palace_daemon.core import statements
+from palace_daemon.store import vectors
+from palace_daemon.store.spans import text_hash
+from palace_daemon.store.sqlite import Connection
+
+
+def of_exchange(connection: Connection, exchange_id: int) -> tuple[statements.Statement, ...]:
+    """Return the statements of a stored exchange, by ordinal."""
+    user_text, reply_text, kind = connection.execute(
+        "SELECT user_text, CASE user_kind WHEN 'speaker' THEN reply_text ELSE '' END, user_kind FROM exchanges"
+        " WHERE id=?",
+        (exchange_id,),
+    ).fetchone()
+    return statements.statements(user_text, reply_text, kind)
+
+
+def refresh(connection: Connection, exchange_id: int, started_at: int | None) -> set[bytes] | None:
+    """Bring the rows of an exchange up to its texts, and queue what lacks a vector.
+
+    Returns:
+        None if nothing changed; else the hashes of what is no longer said, whose vectors may have become orphans.
+    """
+    said = [(text_hash(text), int(is_wish)) for text, is_wish in of_exchange(connection, exchange_id)]
+    stored = _stored(connection, exchange_id)
+    if stored == said:
+        return None
+    connection.execute("DELETE FROM statements WHERE exchange_id=?", (exchange_id,))
+    for ordinal, (hash_, is_wish) in enumerate(said):
+        connection.execute("INSERT INTO statements VALUES (?,?,?,?)", (exchange_id, ordinal, hash_, is_wish))
+        vectors.want(connection, hash_, started_at, is_statement=True)
+    return {hash_ for hash_, _ in stored} - {hash_ for hash_, _ in said}
+
+
+def remove(connection: Connection, exchange_id: int) -> set[bytes]:
+    """Remove the rows of an exchange that is about to go; returns the hashes of their texts."""
+    stored = _stored(connection, exchange_id)
+    connection.execute("DELETE FROM statements WHERE exchange_id=?", (exchange_id,))
+    return {hash_ for hash_, _ in stored}
+
+
+def _stored(connection: Connection, exchange_id: int) -> list[tuple[bytes, int]]:
+    return connection.execute(
+        "SELECT text_hash, is_wish FROM statements WHERE exchange_id=? ORDER BY ordinal", (exchange_id,)
+    ).fetchall()

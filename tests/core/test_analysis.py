@@ -12,7 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from palace_daemon.core import analysis
-from palace_daemon.core.analysis import TERM_CHARS_MAX, surfaces, term_counts, terms
+from palace_daemon.core.analysis import TERM_CHARS_MAX, TermPlaces, surfaces, term_counts, term_places, terms
+from palace_daemon.core.sentences import BUCKETS
 
 
 @pytest.mark.parametrize(
@@ -174,3 +175,55 @@ def test_threads_get_the_terms_of_their_own_words() -> None:
     analysis._stem.cache_clear()
     with ThreadPoolExecutor(8) as pool:
         assert list(pool.map(terms, words * 50)) == alone * 50
+
+
+# ---------------------------------------------------------------------------------------------------------- sentences
+
+_PROSE = st.sampled_from(
+    [
+        "Kiln", "Ana: ", "> ", "> Ana: ", "C#: ", "v1.2: ", "窑", "窑。", "don't", ". ", '." ', "! ", "?", "！", "\n",
+        "\n\n", "\n\n\n", " ", "_", "\u0301", "\u200d", "\r\n", "：", "x" * 50, "aB1" * 20, "é", ".",
+    ]
+)  # fmt: skip
+
+
+@given(st.lists(st.one_of(_PROSE, st.text(max_size=6)), max_size=30).map("".join))
+def test_places_count_as_counts_do_and_each_term_has_one(text: str) -> None:
+    places = term_places(text)
+    assert {term: found.times for term, found in places.items()} == term_counts(text)
+    assert all(0 < found.mask < 1 << BUCKETS for found in places.values())
+
+
+def test_a_place_has_a_bit_for_each_sentence_of_the_term() -> None:
+    assert term_places("> Is the kiln hot?\n\nThe kiln cools. Wait\nfor the kiln, the big kiln.") == {
+        "is": TermPlaces(1, 0b0001),
+        "the": TermPlaces(4, 0b1011),
+        "kiln": TermPlaces(4, 0b1011),
+        "hot": TermPlaces(1, 0b0001),
+        "cool": TermPlaces(1, 0b0010),
+        "wait": TermPlaces(1, 0b0100),
+        "for": TermPlaces(1, 0b1000),
+        "big": TermPlaces(1, 0b1000),
+    }
+
+
+def test_a_label_stands_in_each_sentence_of_its_paragraph_and_in_no_other() -> None:
+    places = term_places("> Ana: It is hot. We wait.\n\nBen Lee: So be it.\nGood.\n\nThat is all.")
+    assert places["ana"] == TermPlaces(1, 0b00011)
+    assert places["ben"] == places["lee"] == TermPlaces(1, 0b01100)
+    assert places["all"] == TermPlaces(1, 0b10000)
+
+
+def test_of_more_than_sixteen_sentences_neighbours_share_a_place() -> None:
+    places = term_places(" ".join(f"q{chr(97 + at)}x is one." for at in range(26)) + "\nLast line.")
+    masks = [places[f"q{chr(97 + at)}x"].mask for at in range(26)]
+    assert masks == sorted(masks)
+    assert set(masks) | {places["last"].mask} == {1 << at for at in range(BUCKETS)}
+    assert masks[0] == masks[1] != masks[2]
+    assert places["one"] == TermPlaces(26, ((1 << BUCKETS) - 1) ^ places["last"].mask)
+
+
+@pytest.mark.parametrize("unit", ["a", ".", ". ", "a.", '." ', "(", ":", "a: b\n\n", "\n", "\n\n", "。", "窑。", "'"])
+def test_places_of_hostile_texts_take_linear_time(unit: str) -> None:
+    text = unit * (300_000 // len(unit))  # minutes if it were quadratic
+    assert sum(found.times for found in term_places(text).values()) <= len(text)

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 from support.claude import append, reply, turn, user
 
+from palace_daemon.core import rank
 from palace_daemon.embed.hashing import HashingEmbedder
 from palace_daemon.errors import CancelledError, NotFoundError, RequestError, StoreError
 from palace_daemon.model import RecallAnswer, RecallQuery
@@ -15,6 +16,8 @@ from palace_daemon.service.recall import is_project
 
 NOW = 1_800_000_000_000
 MONDAY = 1_770_000_000_000  # 2026-02-02T02:40:00Z: second 0 of the transcripts
+OF_WORDS = {"bm25"} | {name for name in ("sentence", "session") if getattr(rank.WEIGHTS, name)}
+"""Parts of a score that take no vector."""
 
 
 @pytest.fixture
@@ -42,7 +45,7 @@ def test_hits_carry_provenance_and_parts_that_add_up(mined: Any, transcripts: Pa
     assert (hit.line_start, hit.line_end) == (5, 6)
     assert (hit.started_at, hit.ended_at) == (MONDAY + 20_000, MONDAY + 21_000)
     assert hit.score == pytest.approx(sum(hit.parts.values()), abs=1e-8)
-    assert set(hit.parts) == {"bm25", "cosine"}
+    assert set(hit.parts) == OF_WORDS | {"cosine", "statement"}
     assert "redis" in hit.matched_terms
     assert hit.text == "> Tell me of queue in redis, part 2?\n\nHere is part 2 on queue in redis."
     assert mined.get(hit.drawer_id).exchange_id == mined.get(hit.exchange_id[:8]).exchange_id == hit.exchange_id
@@ -192,7 +195,7 @@ def test_before_the_first_vector_words_answer(make_palace: Any, transcripts: Pat
         while palace._queue.pending():
             pass
         answer = ask(palace, "zanzibar lever")
-        assert set(answer.hits[0].parts) == {"bm25"}
+        assert set(answer.hits[0].parts) == OF_WORDS
         assert answer.freshness.vectors_used is False
     finally:
         hold.set()
@@ -204,7 +207,7 @@ def test_without_a_model_words_answer_and_say_so(mined: Any, tmp_path: Path, mon
     try:
         answer = ask(palace, "redis queue")
         assert answer.hits[0].session_id == "s1"
-        assert set(answer.hits[0].parts) == {"bm25"}
+        assert set(answer.hits[0].parts) == OF_WORDS
         assert not answer.freshness.vectors_used
         assert "palace-daemon model install" in answer.freshness.vectors_reason
     finally:
@@ -226,7 +229,7 @@ def test_vectors_of_another_model_take_no_part(mined: Any, dim: int) -> None:
     try:
         answer = ask(palace, "redis queue part 2")
         assert answer.hits[0].session_id == "s1"
-        assert set(answer.hits[0].parts) == {"bm25"}
+        assert set(answer.hits[0].parts) == OF_WORDS
         assert not answer.freshness.vectors_used
         assert answer.freshness.vectors_reason == "the store has vectors of hashing, but other is loaded"
     finally:

@@ -1,0 +1,167 @@
+"""What words say: BM25 by its definition, and how much of the question stands in a drawer and in one sentence."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from palace_daemon.core import rank
+from palace_daemon.core.sentences import BUCKETS
+
+EVERYWHERE = (1 << BUCKETS) - 1
+
+Document = list[list[str]]
+"""Sentences of words."""
+
+_SENTENCES = st.lists(st.lists(st.sampled_from("abcde"), max_size=4), max_size=5)
+_DOCUMENTS: st.SearchStrategy[list[Document]] = st.lists(_SENTENCES, min_size=1, max_size=6)
+_QUERY = st.lists(st.sampled_from("abcdf"), max_size=5, unique=True)
+
+
+def posting(term: str, frequencies: dict[int, int], masks: dict[int, int] | None = None) -> rank.TermPostings:
+    rows = sorted(frequencies)
+    return rank.TermPostings(
+        term=term,
+        rows=np.array(rows, np.int64),
+        frequencies=np.array([frequencies[row] for row in rows], np.uint16),
+        masks=np.array([(masks or {}).get(row, 1) for row in rows], np.uint16),
+    )
+
+
+def index(documents: list[Document], query: list[str]) -> list[rank.TermPostings]:
+    found = []
+    for term in query:
+        holds = {row: [term in sentence for sentence in document] for row, document in enumerate(documents)}
+        masks = {row: sum(1 << at for at, has in enumerate(flags) if has) for row, flags in holds.items()}
+        frequencies = {row: sum(s.count(term) for s in documents[row]) for row, mask in masks.items() if mask}
+        found.append(posting(term, frequencies, masks))
+    return found
+
+
+def rarity(documents: list[Document], term: str) -> float:
+    holders = sum(any(term in sentence for sentence in document) for document in documents)
+    return math.log(1 + (len(documents) - holders + 0.5) / (holders + 0.5))
+
+
+def by_the_book(documents: list[Document], query: list[str]) -> list[float]:
+    """BM25 written from its definition, one document at a time."""
+    flat = [[word for sentence in document for word in sentence] for document in documents]
+    mean = max(sum(map(len, flat)) / len(flat), 1.0)
+    scores = []
+    for words in flat:
+        score = 0.0
+        for term in query:
+            frequency = words.count(term)
+            norm = rank.BM25_K1 * (1 - rank.BM25_B + rank.BM25_B * len(words) / mean)
+            weight = rarity(documents, term) ** rank.IDF_POWER
+            score += weight * frequency * (rank.BM25_K1 + 1) / (frequency + norm)
+        scores.append(score)
+    return scores
+
+
+def share_of(documents: list[Document], query: list[str], words: list[str]) -> float:
+    """The share of the question's weight that ``words`` hold, from its definition."""
+    weights = {term: rarity(documents, term) ** 2 for term in query}
+    return sum(weight for term, weight in weights.items() if term in words) / sum(weights.values()) if weights else 0
+
+
+@given(_DOCUMENTS, _QUERY)
+def test_bm25_equals_its_definition(documents: list[Document], query: list[str]) -> None:
+    lengths = np.array([sum(map(len, document)) for document in documents], np.float64)
+    scores = rank.bm25(index(documents, query), lengths, np.ones(len(documents), np.bool_))
+    assert scores.tolist() == pytest.approx(by_the_book(documents, query))
+
+
+def test_bm25_of_an_empty_collection_is_empty() -> None:
+    assert rank.bm25([], np.empty(0), np.empty(0, np.bool_)).tolist() == []
+    assert rank.bm25([posting("a", {})], np.array([3.0]), np.array([False])).tolist() == [0.0]
+
+
+def test_dead_rows_do_not_change_the_living() -> None:
+    alone = rank.bm25([posting("a", {0: 2})], np.array([4.0, 6.0]), np.array([True, True]))
+    beside = rank.bm25([posting("a", {0: 2})], np.array([4.0, 6.0, 99.0]), np.array([True, True, False]))
+    assert beside[:2].tolist() == alone.tolist()
+
+
+@given(_DOCUMENTS, _QUERY)
+def test_coverage_equals_its_definition(documents: list[Document], query: list[str]) -> None:
+    live = np.ones(len(documents), np.bool_)
+    expected = [share_of(documents, query, [word for s in document for word in s]) for document in documents]
+    assert rank.coverage(index(documents, query), live).tolist() == pytest.approx(expected)
+
+
+@given(_DOCUMENTS, _QUERY)
+def test_sentence_coverage_equals_its_definition(documents: list[Document], query: list[str]) -> None:
+    live = np.ones(len(documents), np.bool_)
+    rows = np.arange(len(documents), dtype=np.int64)
+    expected = [max((share_of(documents, query, s) for s in document), default=0.0) for document in documents]
+    postings = index(documents, query)
+    assert rank.sentence_coverage(postings, live, rows).tolist() == pytest.approx(expected)
+    assert rank.sentence_coverage(postings, live, rows[::-1]).tolist() == pytest.approx(expected[::-1])
+    assert rank.sentence_coverage(postings, live, rows[:0]).tolist() == []
+
+
+@given(
+    st.lists(st.dictionaries(st.integers(0, 9), st.integers(1, EVERYWHERE), max_size=10), max_size=8),
+    st.lists(st.booleans(), min_size=10, max_size=10),
+)
+def test_one_sentence_never_covers_more_than_the_drawer(masks: list[dict[int, int]], live: list[bool]) -> None:
+    flags = np.array(live, np.bool_)
+    living = [{row: mask for row, mask in one.items() if live[row]} for one in masks]
+    postings = [posting(str(at), dict.fromkeys(one, 1), one) for at, one in enumerate(living)]
+    whole = rank.coverage(postings, flags)
+    rows = np.arange(10, dtype=np.int64)
+    # To the bit: what is read closely is chosen by this bound.
+    assert np.all(rank.sentence_coverage(postings, flags, rows) <= whole)
+    assert np.all(whole <= 1.0 + 1e-12)
+
+
+def test_words_said_in_one_breath_cover_more_than_the_same_words_apart() -> None:
+    live = np.ones(9, np.bool_)
+    kiln, yard = posting("kiln", {0: 1, 1: 1}, {0: 0b01, 1: 0b10}), posting("yard", {0: 1, 1: 1}, {0: 0b10, 1: 0b10})
+    apart, together = rank.sentence_coverage([kiln, yard], live, np.array([0, 1]))
+    assert (apart, together) == (0.5, 1.0)
+
+
+@given(
+    st.dictionaries(st.integers(0, 9), st.tuples(st.integers(1, 65_535), st.integers(1, EVERYWHERE))),
+    st.sets(st.integers(0, 9)),
+)
+def test_a_term_that_stands_everywhere_in_some_rows_counts_once_more_there(
+    held: dict[int, tuple[int, int]], named: set[int]
+) -> None:
+    found = rank.with_everywhere(
+        posting("a", {row: pair[0] for row, pair in held.items()}, {row: pair[1] for row, pair in held.items()}),
+        np.array(sorted(named), np.int64),
+    )
+    assert found.term == "a"
+    assert found.rows.tolist() == sorted(held.keys() | named)
+    for row, frequency, mask in zip(found.rows, found.frequencies.tolist(), found.masks.tolist(), strict=True):
+        times, sentences = held.get(int(row), (0, 0))
+        assert frequency == min(times + (row in named), 65_535)
+        assert mask == (EVERYWHERE if row in named else sentences)
+
+
+def test_words_count_in_full_where_one_drawer_has_most_of_the_questions_weight() -> None:
+    live = np.ones(100, np.bool_)
+    rare, common = posting("rare", {3: 1}), posting("common", dict.fromkeys(range(60), 1))
+    nowhere = posting("nowhere", {})
+    assert rank.confidence(rank.coverage([rare, common], live), live) == 1.0
+    weak = rank.confidence(rank.coverage([nowhere, common], live), live)
+    assert 0.0 < weak < 0.1
+    out_of_scope = live.copy()
+    out_of_scope[3] = False
+    assert rank.confidence(rank.coverage([rare, common], live), out_of_scope) < 0.1
+    assert rank.confidence(rank.coverage([], live), live) == 0.0
+    assert rank.confidence(np.empty(0), np.empty(0, np.bool_)) == 0.0
+
+
+def test_the_best_in_scope_is_one_and_nothing_stays_nothing() -> None:
+    scores = np.array([2.0, 4.0, 8.0, 0.0])
+    assert rank.over_maximum(scores, np.array([True, True, False, True]))[[0, 1, 3]].tolist() == [0.5, 1.0, 0.0]
+    assert rank.over_maximum(np.zeros(2), np.ones(2, np.bool_)).tolist() == [0.0, 0.0]
+    assert rank.over_maximum(np.empty(0), np.empty(0, np.bool_)).tolist() == []

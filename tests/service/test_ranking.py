@@ -25,9 +25,9 @@ MONDAY = 1_770_000_000_000  # 2026-02-02T02:40:00Z: second 0 of the transcripts
 DAY_MS = 86_400_000
 NOW = MONDAY + 40 * DAY_MS
 
-FULL = rank.Weights(cosine=0.65, bm25=0.35, statement=0.5, wish=0.6, sentence=0.2, session=0.1, date=0.12)
+FULL = rank.Weights(cosine=0.65, bm25=0.35, statement=0.5, wish=0.6, sentence=0.2, date=0.12)
 """Every signal has a say, whatever the product gives it."""
-SENTENCES = rank.Weights(cosine=0.1, bm25=0.1, statement=0.0, wish=0.0, sentence=1.0, session=0.0, date=0.0)
+SENTENCES = rank.Weights(cosine=0.1, bm25=0.1, statement=0.0, wish=0.0, sentence=1.0, date=0.0)
 """What only close reading tells has the largest say."""
 
 
@@ -125,7 +125,7 @@ def test_no_score_is_above_its_bound(garden: Any, question: str, monkeypatch: py
 def test_parts_are_those_that_have_a_say_and_add_up(garden: Any, question: str) -> None:
     garden._recall._weights = FULL
     is_request, has_date = "suggest" in question or "should" in question, "ago" in question
-    expected = {"bm25", "sentence", "session"} | ({"cosine", "statement"} if question else set())
+    expected = {"bm25", "sentence"} | ({"cosine", "statement"} if question else set())
     expected |= ({"wish"} if is_request else set()) | ({"date"} if has_date else set())
     for hit in ask(garden, question, limit=100).hits:
         assert set(hit.parts) == expected

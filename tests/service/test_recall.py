@@ -7,7 +7,6 @@ from typing import Any
 import pytest
 from support.claude import append, reply, turn, user
 
-from palace_daemon.core import rank
 from palace_daemon.embed.hashing import HashingEmbedder
 from palace_daemon.errors import CancelledError, NotFoundError, RequestError, StoreError
 from palace_daemon.model import RecallAnswer, RecallQuery
@@ -16,7 +15,7 @@ from palace_daemon.service.recall import is_project
 
 NOW = 1_800_000_000_000
 MONDAY = 1_770_000_000_000  # 2026-02-02T02:40:00Z: second 0 of the transcripts
-OF_WORDS = {"bm25"} | {name for name in ("sentence", "session") if getattr(rank.WEIGHTS, name)}
+OF_WORDS = {"bm25", "sentence"}
 """Parts of a score that take no vector."""
 
 

@@ -28,7 +28,6 @@ PART_MEANINGS = {
     "statement": "what its user states, or it as a whole, if nearer",
     "sentence": "how much of the question stands in one sentence",
     "wish": "a standing wish of its user that bears on the request",
-    "session": "another exchange of its session that fits as well",
     "date": "how well its date fits the time that is asked about",
 }
 """Part of a score to what it is."""

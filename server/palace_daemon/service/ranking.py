@@ -90,8 +90,6 @@ def evidence(
         has_vector=drawers.has_vector,
         statements=stated,
         wishes=wished if is_request else None,
-        exchanges=drawers.exchanges,
-        sessions=drawers.sessions,
         dates=rank.date_lift(spans, drawers.started_at),
     )
 

@@ -14,7 +14,7 @@ from palace_daemon.core import rank
 from palace_daemon.core.rank import fusion
 
 W = rank.WEIGHTS
-FULL = rank.Weights(cosine=0.65, bm25=0.35, statement=0.5, wish=0.6, sentence=0.2, session=0.1, date=0.12)
+FULL = rank.Weights(cosine=0.65, bm25=0.35, statement=0.5, wish=0.6, sentence=0.2, date=0.12)
 """Every signal has a say, whatever the product gives it."""
 
 
@@ -28,8 +28,6 @@ def evidence(count: int = 3, **fields: Any) -> rank.Evidence:
         "has_vector": np.ones(count, np.bool_),
         "statements": np.full(count, -1.0),
         "wishes": None,
-        "exchanges": np.arange(count, dtype=np.int64),
-        "sessions": np.arange(count, dtype=np.int64),
         "dates": np.zeros(count),
     }
     return rank.Evidence(**(known | fields))
@@ -56,7 +54,7 @@ def test_each_part_is_its_signal_times_its_weight() -> None:
     assert scored.parts["statement"].tolist() == pytest.approx([FULL.statement * one for one in (0.5, 0.7, 0.3)])
     assert scored.parts["date"].tolist() == pytest.approx([0.0, 0.5 * FULL.date, FULL.date])
     assert scored.sentence_weight == FULL.sentence
-    assert set(scored.parts) == {"bm25", "cosine", "statement", "session", "date"}
+    assert set(scored.parts) == {"bm25", "cosine", "statement", "date"}
 
 
 def test_what_is_out_of_scope_has_no_bound_and_does_not_scale_the_others() -> None:
@@ -156,7 +154,6 @@ def _any_evidence(draw: st.DrawFn) -> rank.Evidence:
         return np.array(draw(st.lists(of, min_size=count, max_size=count)), kind)
 
     has_model = draw(st.booleans())
-    exchanges = array(st.integers(0, 5), np.int64)
     return rank.Evidence(
         in_scope=array(st.booleans(), np.bool_),
         bm25=array(st.just(0.0) | st.floats(0.01, 50.0)),
@@ -165,8 +162,6 @@ def _any_evidence(draw: st.DrawFn) -> rank.Evidence:
         has_vector=array(st.booleans(), np.bool_),
         statements=array(_COSINE) if has_model else None,
         wishes=array(_COSINE) if has_model and draw(st.booleans()) else None,
-        exchanges=exchanges,
-        sessions=exchanges // 2,
         dates=array(_UNIT),
     )
 
@@ -200,15 +195,6 @@ def test_scoring_twice_gives_the_same_bits(known: rank.Evidence) -> None:
 def test_a_store_without_drawers_is_scored_as_empty() -> None:
     for weights in (W, FULL):
         assert rank.score(evidence(0), weights).bound.tolist() == []
-
-
-def test_a_session_that_speaks_of_it_twice_is_lifted() -> None:
-    scored = rank.score(
-        evidence(cosines=np.array([0.4, 0.3, 0.4]), sessions=np.array([1, 1, 2])),
-        msgspec.structs.replace(FULL, statement=0.0),
-    )
-    found = FULL.session * FULL.cosine
-    assert scored.parts["session"].tolist() == pytest.approx([found * 0.3, found * 0.4, 0.0])
 
 
 # --------------------------------------------------------------------------------------------------- candidates, order

@@ -1,11 +1,12 @@
 """Ranking: exact scores for every drawer in scope, then one deterministic order.
 
 The score of a drawer is the sum of its signals' contributions. A signal is a pure function over arrays ``[n]`` by row,
-with a documented weight; to add one, write the function (:mod:`.words` for what is read off words, :mod:`.lifts` for
+with a documented weight; to add one, write the function (:mod:`.words` for what is read off words, :mod:`.dating` for
 what stands around a drawer), give it a weight in :class:`Weights` and add it in :func:`score`. Nothing here reads a
 clock: the caller's ``now`` is an argument where a signal needs it.
 """
 
+from palace_daemon.core.rank.dating import date_lift
 from palace_daemon.core.rank.fusion import (
     WEIGHTS,
     Evidence,
@@ -18,7 +19,6 @@ from palace_daemon.core.rank.fusion import (
     wish_lift,
     with_imputed,
 )
-from palace_daemon.core.rank.lifts import date_lift, session_lift
 from palace_daemon.core.rank.words import (
     BM25_B,
     BM25_K1,
@@ -53,7 +53,6 @@ __all__ = [
     "over_maximum",
     "score",
     "sentence_coverage",
-    "session_lift",
     "wish_lift",
     "with_everywhere",
     "with_imputed",

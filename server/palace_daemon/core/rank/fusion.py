@@ -8,7 +8,6 @@ import numpy as np
 from msgspec import Struct
 from numpy.typing import NDArray
 
-from palace_daemon.core.rank.lifts import session_lift
 from palace_daemon.core.rank.words import Flags, Float64, Rows, confidence, over_maximum
 
 
@@ -20,7 +19,6 @@ class Weights(Struct, frozen=True, kw_only=True):
     statement: float = 0.5
     wish: float = 0.35
     sentence: float = 0.2
-    session: float = 0.0
     date: float = 0.2
 
 
@@ -47,8 +45,6 @@ class Evidence(Struct, frozen=True, kw_only=True):
     """Best cosine of what the drawer's exchange states, -1 where it states nothing; None when vectors take no part."""
     wishes: Float64 | None
     """The same of the standing wishes among the statements; None where the question is no request."""
-    exchanges: Rows
-    sessions: Rows
     dates: Float64
     """From :func:`palace_daemon.core.rank.date_lift`."""
 
@@ -85,11 +81,6 @@ def score(evidence: Evidence, weights: Weights = WEIGHTS) -> Scored:
         }
         if evidence.wishes is not None:
             parts["wish"] = weights.wish * wish_lift(evidence.wishes)
-    if weights.session:
-        found = _sum(parts, len(words))
-        parts["session"] = weights.session * session_lift(
-            found, evidence.exchanges, evidence.sessions, evidence.in_scope
-        )
     if weights.date and evidence.dates.any():
         parts["date"] = weights.date * evidence.dates
     sentence_weight = weights.sentence * (1.0 if evidence.wishes is None else REQUEST_WORDS)

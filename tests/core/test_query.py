@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from palace_daemon.core import analysis
-from palace_daemon.core.query import RAW_CHARS_MAX, TERMS_MAX, TEXT_WEIGHT_MAX, read
+from palace_daemon.core.query import RAW_CHARS_MAX, TERMS_MAX, TEXT_WEIGHT_MAX, read, terms_outside
 
 _NOISE = "2026-03-14 12:00:01 INFO worker finished the job and took the next one. "
 
@@ -189,3 +189,14 @@ def test_no_input_raises_or_loses_all_that_is_visible(raw: str) -> None:
 )
 def test_words_that_ask_for_the_place_are_taken_off(asked: str, text: str) -> None:
     assert read(asked).text == text
+
+
+def test_words_that_name_a_date_are_not_looked_up_where_others_are_left() -> None:
+    asked = read("what did we decide about march flies on March 4?")
+    start = asked.text.index("on March")
+    left = terms_outside(asked, [(start, len(asked.text))])
+    assert "march" in left
+    assert "4" not in left
+    assert terms_outside(asked, []) == asked.terms
+    alone = read("2026-02-17")
+    assert terms_outside(alone, [(0, 10), (0, 10)]) == alone.terms

@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 import re
 import unicodedata
+from collections.abc import Sequence
 
 from msgspec import Struct
 
@@ -72,6 +73,22 @@ class ReadQuery(Struct, frozen=True):
     def surface(self, term: str) -> str:
         """Return ``term`` as the asker typed it, or the term itself where it is none of this query's."""
         return self.surfaces.get(term, term)
+
+
+def terms_outside(question: ReadQuery, places: Sequence[tuple[int, int]]) -> tuple[str, ...]:
+    """Return the terms of a question without those that stand only in ``places`` of its text, where others are left.
+
+    Words that name a date say when, not what: "march" and "4" stand in many drawers that are of no 4th of March.
+    """
+    if not places:
+        return question.terms
+    inside = {term for start, end in places for term in analysis.terms(question.text[start:end])}
+    left = question.text
+    for start, end in sorted(set(places), reverse=True):
+        left = f"{left[:start]} {left[end:]}"
+    outside = set(analysis.terms(left))
+    kept = tuple(term for term in question.terms if term in outside or term not in inside)
+    return kept or question.terms
 
 
 def read(raw: str) -> ReadQuery:

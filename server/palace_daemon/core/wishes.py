@@ -41,11 +41,11 @@ _REQUEST = re.compile(
     r"|how (?:do|can|could|should|would) (?:i|we)|what (?:are|is) (?:some|the best|a good|the most)|(?:help|show) me"
     r"|walk me|i'?m (?:planning|looking|thinking|considering|about to|going to)|i (?:want|need|would like|'d like) to"
     r"|i'd like|best (?:way|ways|practices?)|where (?:can|should|could) (?:i|we))\b"
-    r"|\bwhat [^.?!\n]{1,200}?\b(?:should|would|could|can) (?:i|we|you)\b",
+    r"|\bwhat [^.?!\n]{0,200}?\b(?:should|would|could|can) (?:i|we|you)\b",
     re.IGNORECASE,
 )
 _ABOUT_THE_PAST = re.compile(
-    r"\b(?:did|was|were|had|has|have (?:i|we|you)|i've|we've|i have|we have|decided|said|told|mentioned|discussed"
+    r"\b(?:why|did|was|were|had|has|have (?:i|we|you)|i've|we've|i have|we have|decided|said|told|mentioned|discussed"
     r"|talked|discussions?|conversations?|chats?|sessions?|brought|remember|remind|earlier|previous\w*|last|ago|before"
     r"|yesterday|originally|so far|summar\w+|across|throughout|in order|order in which|over time)\b",
     re.IGNORECASE,

@@ -19,7 +19,7 @@ class Weights(Struct, frozen=True, kw_only=True):
     statement: float = 0.5
     wish: float = 0.35
     sentence: float = 0.2
-    date: float = 0.2
+    date: float = 0.4
 
 
 WEIGHTS = Weights()

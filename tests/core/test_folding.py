@@ -123,3 +123,7 @@ def test_what_ranks_below_a_settled_list_changes_no_group_and_full_lists_not_at_
     assert len({*shown, *folded}) == len(shown) + len(folded)
     assert len(whole.groups) <= limit
     assert all(len(chosen) <= per_group for chosen in whole.groups.values())
+
+
+def test_runs_of_stops_take_linear_time() -> None:
+    assert said("." * 200_000 + "x") == "." * 200_000 + "x"

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import unicodedata
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -192,3 +194,9 @@ def test_hostile_texts_take_linear_time(unit: str) -> None:
     text = unit * (300_000 // len(unit))  # minutes if it were quadratic, days if words could be told apart in many ways
     assert len(statements(text, "", "prompt")) <= STATEMENTS_MAX
     assert len(statements("", text, "speaker")) <= STATEMENTS_MAX
+
+
+def test_a_sentence_that_the_tokeniser_takes_apart_still_fits_the_model() -> None:
+    (said,) = statements("\ud55c\uad6d\uc5b4\ub85c " * 100, "", "prompt")
+    assert len(unicodedata.normalize("NFKD", said.text)) <= STATEMENT_CHARS_MAX
+    assert said.text.startswith("\ud55c\uad6d\uc5b4\ub85c")

@@ -265,6 +265,14 @@ def test_what_one_source_withdraws_and_another_still_tells_stands(store: Any, sa
     assert_sound(store)
 
 
+def test_what_an_owner_withdraws_belongs_to_the_source_that_still_tells_it(store: Any, save: Any) -> None:
+    for path in ("/a.jsonl", "/b.jsonl"):
+        save(store, path, exchange("1", "Queued?", ""))
+    store.write(lambda c: c.execute("UPDATE sources SET state='gone' WHERE path='/b.jsonl'").rowcount)
+    save(store, "/a.jsonl", withdrawn_keys=("claude-code:1",))
+    assert rows(store, "SELECT owner_source_id FROM exchanges") == rows(store, "SELECT source_id FROM provenance")
+
+
 def test_one_more_line_touches_the_last_drawers_only(store: Any, save: Any) -> None:
     save(store, "/a.jsonl", exchange("1", reply=LONG))
     before = rows(store, "SELECT id, generation FROM drawers ORDER BY ordinal")

@@ -226,8 +226,8 @@ class Assembler:
         entry.is_superseded = True  # what counts turns passes it over
         for known in (digest(entry.key), held.words):
             self._state.seen.pop(known, None)
-        if self._built.pop(held.ordinal, None) is None:
-            self._withdrawn.append(ExchangeKey(entry.key))
+        self._built.pop(held.ordinal, None)
+        self._withdrawn.append(ExchangeKey(entry.key))  # an earlier reading may have handed it out
 
     def _clean_attachment(self, attachment: Attachment) -> Attachment:
         name, _ = self._clean(attachment.name)

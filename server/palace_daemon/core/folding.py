@@ -22,7 +22,7 @@ HELD_SHARE_MIN = 0.9
 # Each begins with what must stand there, so that most of a text is passed over at once.
 _LINE_MARKS = re.compile(r"\n[ \t]*(?:(?:>|#{1,6}|[-*\u2022])[ \t]+)+")
 _EMPHASIS = re.compile(r"\*\*(?<!\w\*\*)(?=\S)([^*\n]+)(?<=\S)\*\*(?!\w)")  # in pairs, and no power: 2**3
-_STOPS = re.compile(r"[.,;:\u2026]+(?=\s|$)")
+_STOPS = re.compile(r"(?<![.,;:\u2026])[.,;:\u2026]++(?=\s|$)")
 _TYPOGRAPHY = (
     ("\u2018\u2019", "'"),
     ("\u201c\u201d", '"'),

@@ -10,6 +10,7 @@ Pure functions, safe from any thread; the same exchange gives the same statement
 from __future__ import annotations
 
 import re
+import unicodedata
 from collections.abc import Iterator
 from typing import NamedTuple
 
@@ -25,7 +26,8 @@ STATEMENTS_MAX = 32
 what lies between in a longer turn is mostly pasted."""
 
 STATEMENT_CHARS_MAX = 400
-"""A longer sentence is shortened to its beginning; even at one token a character it fits the model."""
+"""A longer sentence is shortened to its beginning, counted in characters that are decomposed as the tokeniser does: at
+one token for each it fits the model."""
 
 _WORDS_MIN = 3
 _UNSPACED_MIN = 6
@@ -98,7 +100,7 @@ def _sentences(text: str) -> Iterator[str]:
         for match in _SENTENCE.finditer(line, marker.end() if marker else 0):
             sentence = match.group().strip()
             if _is_statement(sentence):
-                yield sentence if len(sentence) <= STATEMENT_CHARS_MAX else _beginning(sentence)
+                yield _beginning(sentence)
 
 
 def _without_fences(text: str) -> str:
@@ -123,5 +125,13 @@ def _is_statement(sentence: str) -> bool:
 
 
 def _beginning(sentence: str) -> str:
-    cut = sentence.rfind(" ", STATEMENT_CHARS_MAX // 2, STATEMENT_CHARS_MAX)
-    return sentence[: cut if cut > 0 else STATEMENT_CHARS_MAX]
+    """Return the sentence, or as much of it as a statement may have."""
+    if len(sentence) <= STATEMENT_CHARS_MAX and sentence.isascii():
+        return sentence
+    room, end = STATEMENT_CHARS_MAX, 0
+    while end < len(sentence) and room >= (size := len(unicodedata.normalize("NFKD", sentence[end]))):
+        room, end = room - size, end + 1
+    if end == len(sentence):
+        return sentence
+    cut = sentence.rfind(" ", end // 2, end)
+    return sentence[: cut if cut > 0 else end]

@@ -121,7 +121,7 @@ class Ranking:
         self._weights = weights
 
     def best(self, count: int) -> Close:
-        """Return the ``count`` best drawers, ties included.
+        """Return the ``count`` best drawers, the newer of those that tie, and all that tie in this as well.
 
         Only candidates are read closely. What is left out cannot be better than its bound, so the result is that of
         reading everything.
@@ -129,7 +129,7 @@ class Ranking:
         candidates = max(CANDIDATES_MIN, 4 * count)
         while True:
             close = self.read(rank.candidates(self.bound, candidates))
-            keep = rank.candidates(close.totals, count)
+            keep = rank.candidates(close.totals, count, self.drawers.started_at[close.rows])
             is_all = len(close.rows) == self.count
             if is_all or close.totals[keep[-1]] > self.bound[close.rows[-1]] + ROUNDING:
                 return Close(

@@ -155,7 +155,17 @@ class ExchangeStore:
             superseded = report.superseded
             self._lose_telling(connection, source_id, exchange_id, report)
             self._leave(connection, exchange_id, source_id)
-            if connection.execute("SELECT 1 FROM provenance WHERE exchange_id=?", (exchange_id,)).fetchone() is None:
+            heir = connection.execute(
+                "SELECT p.source_id FROM provenance p JOIN sources s ON s.id=p.source_id WHERE p.exchange_id=?"
+                " ORDER BY p.is_superseded, p.chars DESC, p.is_closed DESC, s.origin<>'', s.path, s.origin LIMIT 1",
+                (exchange_id,),
+            ).fetchone()
+            if heir is not None:
+                connection.execute(
+                    "UPDATE exchanges SET owner_source_id=? WHERE id=? AND owner_source_id=?",
+                    (heir[0], exchange_id, source_id),
+                )
+            else:
                 self._drawers.remove(connection, exchange_id, report)
                 connection.execute("DELETE FROM exchanges WHERE id=?", (exchange_id,))
                 report.added -= 1

@@ -207,6 +207,14 @@ def test_candidates_keep_all_that_tie_with_the_last() -> None:
     assert rank.candidates(np.empty(0), 3).tolist() == []
 
 
+def test_of_those_that_tie_the_newest_are_candidates() -> None:
+    total = np.array([0.0, 3.0, 0.0, 0.0, -np.inf, 0.0])
+    started_at = np.array([5, 1, 7, 9, 99, 7])
+    assert rank.candidates(total, 2, started_at).tolist() == [1, 3]
+    assert rank.candidates(total, 3, started_at).tolist() == [1, 2, 3, 5]
+    assert rank.candidates(total, 99, started_at).tolist() == [1, 0, 2, 3, 5]
+
+
 def test_exact_cosines_do_not_depend_on_the_row() -> None:
     dice = np.random.default_rng(4)
     matrix = dice.standard_normal((257, 384)).astype(np.float32)

@@ -109,13 +109,27 @@ def with_imputed(cosines: Float64, has_vector: Flags, matched: Flags) -> Float64
     return np.where(has_vector, cosines, typical)
 
 
-def candidates(totals: Float64, limit: int) -> Rows:
-    """Return the rows of the ``limit`` best totals, and of all that tie with the last of them, best first."""
+def candidates(totals: Float64, limit: int, started_at: Rows | None = None) -> Rows:
+    """Return the rows of the ``limit`` best totals, and of all that tie with the last of them, best first.
+
+    With ``started_at`` the newest of those that tie are taken, and all that tie in this as well: a question that no
+    word answers leaves everything tied.
+    """
     eligible = np.flatnonzero(np.isfinite(totals))
     if len(eligible) > limit:
-        cut = np.partition(totals[eligible], len(eligible) - limit)[len(eligible) - limit]
-        eligible = eligible[totals[eligible] >= cut]
+        cut = _largest(totals[eligible], limit)
+        above, tied = eligible[totals[eligible] > cut], eligible[totals[eligible] == cut]
+        if started_at is not None and len(above) + len(tied) > limit:
+            tied = tied[started_at[tied] >= _largest(started_at[tied], limit - len(above))]
+        eligible = np.sort(np.concatenate([above, tied]))
     return eligible[np.argsort(-totals[eligible], kind="stable")]
+
+
+def _largest(values: NDArray[np.float64] | Rows, place: int) -> float | int:
+    """Return the value at a place from 1, the largest first."""
+    at = len(values) - place
+    found: float | int = np.partition(values, at)[at]
+    return found
 
 
 def exact_cosines(vectors: NDArray[np.float32], query: NDArray[np.float32]) -> Float64:

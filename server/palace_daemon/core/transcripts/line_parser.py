@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection
-from typing import Generic, Protocol, TypeVar
+from typing import Generic, Protocol, TypeVar, runtime_checkable
 
 import msgspec
 from msgspec import Struct, structs
@@ -38,6 +38,15 @@ class RecordReader(Protocol[_Record_contra]):
         Raises:
             ValueError: The state does not fit this version.
         """
+        ...
+
+
+@runtime_checkable
+class Forgetful(Protocol):
+    """A reader whose state holds words of exchanges that it has told."""
+
+    def drop(self, keys: Collection[str]) -> None:
+        """Let go of the words of exchanges by key, and keep what recognises them."""
         ...
 
 
@@ -135,6 +144,8 @@ class LineParser(Generic[_Record]):
     def drop(self, keys: Collection[str], untitled: Collection[str]) -> None:
         """Let go of the texts of exchanges by key, and of the titles of sessions by id."""
         self._assembler.drop(keys, untitled)
+        if isinstance(self._reader, Forgetful):
+            self._reader.drop(keys)
 
     def _read_lines(self, lines: list[Line]) -> ParseResult:
         if not lines:

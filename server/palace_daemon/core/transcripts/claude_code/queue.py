@@ -12,13 +12,18 @@ from typing import Literal
 
 from msgspec import Struct, field
 
+from palace_daemon.core.drafts import digest
 from palace_daemon.core.turns import Place
 
 
 class Waiting(Struct, array_like=True):
-    """One queued prompt; ``text`` is redacted, and empty where the line holds none of a person's words."""
+    """One queued prompt; ``text`` is redacted, and empty where the line holds none of a person's words.
+
+    ``digest`` is that of the words, 0 where there are none; it stays when the words are let go.
+    """
 
     text: str
+    digest: int
     at: int | None
     place: Place
     flags: tuple[str, ...] = ()
@@ -32,8 +37,8 @@ class PromptQueue(Struct, array_like=True):
     waiting: list[Waiting] = field(default_factory=list)
     dequeued: int = 0
     """Prompts taken out since the last user line."""
-    opened: list[str] = field(default_factory=list)
-    """Opened without an attachment since the last turn; one that follows late is a repetition."""
+    opened: list[int] = field(default_factory=list)
+    """Digests of what was opened without an attachment since the last turn; one that follows late is a repetition."""
     cwd: str = ""
     branch: str = ""
     agent_version: str = ""
@@ -46,9 +51,9 @@ class PromptQueue(Struct, array_like=True):
     def deliver(self) -> Waiting | None:
         """Return the oldest prompt, which went into the running turn, unless its words are told or none."""
         prompt = self.waiting.pop(0) if self.waiting else None
-        if prompt is None or not prompt.text or prompt.is_told:
+        if prompt is None or not prompt.digest or prompt.is_told:
             return None
-        self.opened.append(prompt.text)
+        self.opened.append(prompt.digest)
         return prompt
 
     def dequeue(self) -> list[Waiting]:
@@ -58,7 +63,7 @@ class PromptQueue(Struct, array_like=True):
 
     def withdraw(self, text: str) -> list[Waiting]:
         """Return the prompts that were pulled back: the one with this text, or all."""
-        matching = [prompt for prompt in self.waiting if text and prompt.text == text]
+        matching = [prompt for prompt in self.waiting if text and prompt.digest == digest(text)]
         if matching:
             self.waiting.remove(matching[0])
             return matching[:1]
@@ -75,17 +80,18 @@ class PromptQueue(Struct, array_like=True):
         is_from_queue, self.dequeued = self.dequeued > 0, 0
         if is_from_queue:
             return [], []
-        waiting, self.waiting = [one for one in self.waiting if one.text and not one.is_told], []
-        left = [one for one in waiting if one.text not in prompt_text]
-        return left, [one for one in waiting if one.text in prompt_text]
+        waiting, self.waiting = [one for one in self.waiting if one.digest and not one.is_told], []
+        asked = digest(prompt_text)
+        repeated = [one for one in waiting if (one.text and one.text in prompt_text) or one.digest == asked]
+        return [one for one in waiting if one not in repeated], repeated
 
     def claim(self, text: str) -> Waiting | Literal["new", "told"]:
         """An attachment tells ``text``: return the queue's copy, or whether it opens a turn or repeats one."""
         for prompt in self.waiting:
-            if prompt.text == text and not prompt.is_told:
+            if prompt.digest == digest(text) and not prompt.is_told:
                 prompt.is_told = True
                 return prompt
-        if text in self.opened:
-            self.opened.remove(text)
+        if digest(text) in self.opened:
+            self.opened.remove(digest(text))
             return "told"
         return "new"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from typing import Any
 
 import msgspec
@@ -21,6 +21,7 @@ from palace_daemon.core.transcripts.claude_code.turns import (
     REWINDABLE,
     ClaudeLine,
     answered_words,
+    queued_key,
     typed_words,
     why_hidden,
 )
@@ -81,6 +82,13 @@ class ClaudeReader:
     def restore(self, state: bytes) -> None:
         """Continue from :meth:`snapshot`."""
         self._state = msgspec.msgpack.decode(state, type=_ReaderState)
+
+    def drop(self, keys: Collection[str]) -> None:
+        """Let go of the words of queued prompts by their exchanges' keys."""
+        for queue in self._state.queues.values():
+            for waiting in queue.waiting:
+                if queued_key(self._agent, waiting) in keys:
+                    waiting.text = ""
 
     def read(self, record: ClaudeRecord, place: Place, payload: bytes) -> list[Reading]:
         """Return what ``record`` yields."""
@@ -223,7 +231,7 @@ class ClaudeReader:
         match line.record.operation:
             case "enqueue":
                 flags = ("redacted",) if text != words.text and text else ()
-                prompt = Waiting(text, line.at, line.place, flags)
+                prompt = Waiting(text, digest(text) if text else 0, line.at, line.place, flags)
                 queue.enqueue(prompt)
                 events = line.pending_turn(prompt, queue)
             case "remove":

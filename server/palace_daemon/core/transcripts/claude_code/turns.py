@@ -103,18 +103,17 @@ class ClaudeLine:
         is_task = "/" in self.session and kind in REWINDABLE
         return "automated" if is_task or is_notice else kind
 
-    def _queued_key(self, waiting: Waiting) -> str:
-        return "" if waiting.at is None else f"{self._agent}:queued-{waiting.at}-{digest(waiting.text):016x}"
-
     def pending_turn(self, waiting: Waiting, queue: PromptQueue) -> tuple[UserTurn, ...]:
         """Return the turn of a prompt that was just queued; none without words, or a time to know it by."""
-        if not waiting.text or waiting.at is None:
+        if not waiting.digest or waiting.at is None:
             return ()
         return (structs.replace(self.queued_turn(waiting, queue), is_pending=True),)
 
     def withdrawals(self, prompts: Sequence[Waiting]) -> tuple[Withdrawal, ...]:
         """Return what takes queued prompts back."""
-        return tuple(Withdrawal(session=self.session, key=self._queued_key(one)) for one in prompts if one.text)
+        return tuple(
+            Withdrawal(session=self.session, key=queued_key(self._agent, one)) for one in prompts if one.digest
+        )
 
     def queued_turn(self, waiting: Waiting, queue: PromptQueue) -> UserTurn:
         """Return the turn of a delivered prompt; its queue knows where the session stood."""
@@ -124,7 +123,7 @@ class ClaudeLine:
             text=waiting.text,
             kind="queued",
             at=waiting.at,
-            key=self._queued_key(waiting),
+            key=queued_key(self._agent, waiting),
             cwd=queue.cwd,
             branch=queue.branch,
             agent_version=queue.agent_version,
@@ -161,6 +160,11 @@ class ClaudeLine:
             message_id=self.message_id,
             at=self.at,
         )
+
+
+def queued_key(agent: str, waiting: Waiting) -> str:
+    """Return the identity of a queued prompt's exchange; empty where it has no time to be known by."""
+    return "" if waiting.at is None else f"{agent}:queued-{waiting.at}-{waiting.digest:016x}"
 
 
 def why_hidden(record: ClaudeRecord) -> str:

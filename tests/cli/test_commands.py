@@ -163,6 +163,63 @@ def test_recall_sends_its_own_zone(cli: Cli, running: Any, palace: Any, monkeypa
     assert palace.queries[0].utc_offset_minutes == 330
 
 
+@pytest.mark.parametrize("words", [("",), (" ", "\t"), ("-",), (), ("--project", "p", "")])
+def test_recall_without_a_question_is_a_wrong_command_line(
+    cli: Cli, running: Any, palace: Any, words: tuple[str, ...]
+) -> None:
+    outcome = cli("recall", *words, stdin=b" \n")
+    assert (outcome.code, outcome.out, palace.queries) == (2, "", [])
+    assert 'recall needs a question (palace-daemon recall "what did we decide about' in outcome.err
+    assert "`palace-daemon sessions` lists the newest" in outcome.err
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (("recall", "--limit", "99999", "q"), "argument --limit: '99999' is no whole number from 1 to 1000"),
+        (("recall", "--limit", "0", "q"), "argument --limit: '0' is no whole number from 1 to 1000"),
+        (("recall", "--neighbours", "4", "q"), "argument --neighbours: '4' is no whole number from 0 to 3"),
+        (("get", "--neighbours", "-1", "e1"), "argument --neighbours: '-1' is no whole number from 0 to 3"),
+        (("sessions", "--limit", "1001"), "argument --limit: '1001' is no whole number from 1 to 1000"),
+        (("notes", "--limit", "many"), "argument --limit: 'many' is no whole number from 1 to 1000"),
+        (("forget", "--query", "q", "--limit", "1001"), "argument --limit: '1001' is no whole number from 1 to 1000"),
+        (("get", ""), "palace-daemon: get needs the id of a hit or of an exchange (recall prints the ids"),
+        (("get", " "), "palace-daemon: get needs the id of a hit or of an exchange (recall prints the ids"),
+    ],
+)
+def test_a_value_out_of_range_is_answered_with_the_option_and_the_range(
+    cli: Cli, running: Any, words: tuple[str, ...], message: str
+) -> None:
+    outcome = cli(*words)
+    assert (outcome.code, outcome.out) == (2, "")
+    assert message in outcome.err
+    assert "Expected" not in outcome.err
+
+
+@pytest.mark.parametrize(
+    "words", [("recall", "--limit", "1000", "--neighbours", "3", "q"), ("sessions", "--limit", "1000")]
+)
+def test_the_ends_of_a_range_are_within_it(cli: Cli, running: Any, words: tuple[str, ...]) -> None:
+    assert cli(*words).code == 0
+
+
+def test_recall_says_that_a_budget_ended_the_list(cli: Cli, running: Any) -> None:
+    assert "\nthe budget ended the list; 4 further hits did not fit\n" in cli("recall", "cut").out
+    assert cli("recall", "--json", "cut").json["isCut"] is True
+    assert cli("recall", "--json", "q").json["isCut"] is False
+
+
+def test_recall_names_projects_like_one_that_is_not_there(cli: Cli, running: Any) -> None:
+    for words in ((), ("--json",)):
+        outcome = cli("recall", "nothing", "--project", "TIDEPOOL", *words)
+        assert (outcome.code, outcome.err) == (
+            1,
+            "palace-daemon: no project is called TIDEPOOL; near it: /w/tidepool\n",
+        )
+        assert "TIDEPOOL" not in outcome.out
+    assert cli("recall", "nothing", "--project", "tidepool").err == ""
+
+
 @pytest.mark.parametrize("words", [("recall", "-"), ("recall",)])
 def test_recall_reads_the_question_from_standard_input(cli: Cli, running: Any, words: tuple[str, ...]) -> None:
     outcome = cli(*words, "--json", stdin="żółw\n\xff".encode() + b"\xff\n")

@@ -8,8 +8,9 @@ import msgspec
 import pytest
 
 from palace_daemon import model
-from palace_daemon.cli import ask, show_recall
+from palace_daemon.cli import ask, options, show_recall
 from palace_daemon.core.rank import Weights
+from palace_daemon.rpc import wire_base
 
 HIT: dict[str, Any] = {
     "drawerId": "d1.0",
@@ -38,6 +39,9 @@ def result(*hits: dict[str, Any]) -> dict[str, Any]:
         "totals": {"inScope": 1, "matched": 1},
         "freshness": freshness,
         "tookMs": 1.0,
+        "isCut": False,
+        "hitsLeftOut": 0,
+        "projectsNear": [],
     }
 
 
@@ -83,5 +87,31 @@ def test_a_neighbour_of_many_lines_takes_two(capsys: pytest.CaptureFixture[str])
     assert "\x1b" not in out
 
 
-def test_the_command_line_knows_how_many_neighbours_there_may_be() -> None:
+def test_parts_that_are_nothing_are_not_listed(capsys: pytest.CaptureFixture[str]) -> None:
+    show_recall.print_recall(result({**HIT, "parts": {"bm25": 1.0, "date": 0.0, "wish": 0}}), is_explained=True)
+    out = capsys.readouterr().out
+    assert "1.0000 is the sum of\n    1.0000  bm25" in out
+    assert "date" not in out.partition("matched words")[0].replace("no date", "")
+    assert "wish" not in out
+    show_recall.print_recall(result({**HIT, "score": 0.0, "parts": {"bm25": 0.0}}), is_explained=True)
+    assert "    0.0000 since nothing in it fits the question\n    matched words" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("left_out", "line"),
+    [
+        (0, "the budget left out neighbours"),
+        (1, "the budget ended the list; 1 further hit did not fit"),
+        (1200, "the budget ended the list; 1,200 further hits did not fit"),
+    ],
+)
+def test_one_line_says_what_a_budget_cut(capsys: pytest.CaptureFixture[str], left_out: int, line: str) -> None:
+    show_recall.print_recall({**result(HIT), "isCut": True, "hitsLeftOut": left_out}, is_explained=False)
+    assert line in capsys.readouterr().out.splitlines()
+    show_recall.print_recall(result(HIT), is_explained=False)
+    assert "budget" not in capsys.readouterr().out
+
+
+def test_the_command_line_knows_how_much_may_be_asked_for() -> None:
     assert ask.NEIGHBOURS_MAX == model.NEIGHBOURS_MAX
+    assert options.LIMIT_MAX == wire_base.LIMIT_MAX

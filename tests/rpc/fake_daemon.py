@@ -78,7 +78,12 @@ class FakePalace:
             ended_at=1_772_619_151_000, score=score, hits=(hit,),
         )  # fmt: skip
         sessions = (session,) if query.by_session else ()
-        return model.RecallAnswer(hits=(hit,), in_scope=3, matched=1, freshness=FRESH, took_ms=1.5, sessions=sessions)
+        answer = model.RecallAnswer(hits=(hit,), in_scope=3, matched=1, freshness=FRESH, took_ms=1.5, sessions=sessions)
+        if query.text.startswith("cut"):
+            answer = msgspec.structs.replace(answer, is_cut=True, hits_left_out=4)
+        if query.project == "TIDEPOOL":
+            answer = msgspec.structs.replace(answer, hits=(), in_scope=0, matched=0, projects_near=("/w/tidepool",))
+        return answer
 
     def _wait(self, stop: StopSignal | None) -> None:
         with self._lock:

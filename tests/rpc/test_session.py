@@ -35,7 +35,8 @@ def code_of(message: dict[str, Any]) -> int:
 def test_recall_answers_with_the_agreed_keys(wire: Any, palace: Any) -> None:
     answer = wire.call("palace/recall", {"query": "why", "limit": 4, "maxChars": 9, "project": "tidepool"})
     result = answer["result"]
-    assert set(result) == {"hits", "sessions", "totals", "freshness", "tookMs"}
+    assert set(result) == {"hits", "sessions", "totals", "freshness", "tookMs", "isCut", "hitsLeftOut", "projectsNear"}
+    assert (result["isCut"], result["hitsLeftOut"], result["projectsNear"]) == (False, 0, [])
     assert result["sessions"] == result["hits"][0]["neighbours"] == []
     assert set(result["hits"][0]) == HIT_KEYS
     assert result["hits"][0]["startedAt"] == "2026-03-04T09:12:31.000Z"
@@ -64,6 +65,16 @@ def test_a_recall_by_session_lists_sessions_beside_the_hits(wire: Any, palace: A
     assert result["hits"][0]["alsoInCount"] == 2
     (query,) = palace.queries
     assert (query.by_session, query.neighbours, query.max_tokens, query.fold) == (True, 1, 50, True)
+
+
+def test_a_recall_without_text_is_answered_since_filters_may_be_all_there_is_to_say(wire: Any, palace: Any) -> None:
+    assert wire.call("palace/recall", {"query": "", "project": "tidepool"})["result"]["hits"]
+    assert palace.queries[0].text == ""
+
+
+def test_a_recall_tells_what_a_budget_cut_and_which_projects_are_near(wire: Any) -> None:
+    result = wire.call("palace/recall", {"query": "cut", "project": "TIDEPOOL"})["result"]
+    assert (result["isCut"], result["hitsLeftOut"], result["projectsNear"]) == (True, 4, ["/w/tidepool"])
 
 
 def test_a_recall_folds_unless_it_is_told_not_to(wire: Any, palace: Any) -> None:

@@ -125,7 +125,9 @@ def test_a_session_that_only_repeats_others_is_told_of_where_they_are(
 @pytest.mark.parametrize("count", [0, 1, 3])
 def test_neighbours_are_the_exchanges_before_and_after(harbour: Any, count: int) -> None:
     timeline = harbour.timeline("long")
-    for hit in ask(harbour, "part 17", session="long", limit=40, neighbours=count).hits:
+    for number in range(40):
+        text = f"part {number}"
+        (hit,) = ask(harbour, text, session="long", limit=1, neighbours=count).hits
         at = [one.exchange_id for one in timeline].index(hit.exchange_id)
         expected = {
             there - at: timeline[there].exchange_id
@@ -135,6 +137,50 @@ def test_neighbours_are_the_exchanges_before_and_after(harbour: Any, count: int)
         assert {one.relation: one.exchange_id for one in hit.neighbours} == expected
         assert [one.relation for one in hit.neighbours] == sorted(expected)
         assert harbour.get(hit.drawer_id, neighbours=count).neighbours == hit.neighbours
+
+
+@pytest.mark.parametrize("by_session", [False, True])
+def test_neighbours_come_once_with_the_best_hit_of_an_exchange(
+    palace: Any, transcripts: Path, *, by_session: bool
+) -> None:
+    long = "\n\n".join(f"High tides, part {n} of them. " * 20 for n in range(9))
+    lines = turn(1, "Hello?", "Hi.") + turn(2, "Which tides?", long) + turn(3, "Thanks.", "Bye.")
+    append(transcripts / "a.jsonl", lines)
+    palace.mine([str(transcripts)], wait=True)
+    hits = ask(palace, "high tides", limit=3, neighbours=1, by_session=by_session).hits
+    assert len({hit.drawer_id for hit in hits}) == 3
+    assert len({hit.exchange_id for hit in hits}) == 1
+    assert [[one.relation for one in hit.neighbours] for hit in hits] == [[-1, 1], [], []]
+    room = sum(len(hit.text) for hit in hits) + sum(
+        len(one.user_text) + len(one.reply_text) for one in hits[0].neighbours
+    )
+    again = ask(palace, "high tides", limit=3, neighbours=1, by_session=by_session, max_chars=room)
+    assert (again.hits, again.is_cut) == (hits, False), "a neighbour is charged once"
+
+
+def test_a_hit_is_nobodys_neighbour_and_two_hits_share_none(harbour: Any) -> None:
+    timeline = [one.exchange_id for one in harbour.timeline("long")]
+    hits = ask(harbour, "high tides of part", session="long", limit=12, neighbours=3).hits
+    beside = [one.exchange_id for hit in hits for one in hit.neighbours]
+    assert len(beside) == len(set(beside))
+    assert not set(beside) & {hit.exchange_id for hit in hits}
+    near = {
+        timeline[there]
+        for at in (timeline.index(hit.exchange_id) for hit in hits)
+        for there in range(max(0, at - 3), min(len(timeline), at + 4))
+    }
+    assert set(beside) == near - {hit.exchange_id for hit in hits}, "nothing that stands beside a hit is lost"
+
+
+def test_what_a_budget_cut_from_the_hits_may_be_a_neighbour(palace: Any, transcripts: Path) -> None:
+    append(transcripts / "a.jsonl", turn(1, "Red lever?", "The red lever.") + turn(2, "Lever?", "A red one. " * 33))
+    palace.mine([str(transcripts)], wait=True)
+    whole = ask(palace, "where is the red lever", limit=2, neighbours=1).hits
+    assert [hit.neighbours for hit in whole] == [(), ()]
+    cut = ask(palace, "where is the red lever", limit=2, neighbours=1, max_chars=len(whole[0].text) + 300)
+    assert len(whole[1].text) > 300
+    (only,) = cut.hits
+    assert [one.exchange_id for one in only.neighbours] == [whole[1].exchange_id]
 
 
 def test_neighbours_come_in_short(palace: Any, transcripts: Path) -> None:
@@ -183,6 +229,22 @@ def test_a_budget_in_tokens_keeps_the_first_hit_whole(harbour: Any) -> None:
     assert ask(harbour, "part of tides", max_tokens=budget).hits == every[:2]
     assert ask(harbour, "part of tides", max_tokens=budget - 1).hits == every[:1]
     assert ask(harbour, "part of tides", max_tokens=budget, max_chars=1).hits == every[:1]
+
+
+@pytest.mark.parametrize("by_session", [False, True])
+def test_an_answer_tells_whether_a_budget_cut_it(harbour: Any, *, by_session: bool) -> None:
+    fields: dict[str, Any] = {"limit": 3, "by_session": by_session}
+    whole = ask(harbour, "part of tides", **fields)
+    assert (whole.is_cut, whole.hits_left_out) == (False, 0)
+    chars = sum(len(hit.text) for hit in whole.hits)
+    enough = ask(harbour, "part of tides", max_chars=chars, **fields)
+    assert (enough.hits, enough.is_cut, enough.hits_left_out) == (whole.hits, False, 0)
+    short = ask(harbour, "part of tides", max_chars=chars - 1, **fields)
+    assert (short.hits, short.is_cut, short.hits_left_out) == (whole.hits[:-1], True, 1)
+    one = ask(harbour, "part of tides", max_tokens=1, **fields)
+    assert (one.is_cut, one.hits_left_out) == (True, len(whole.hits) - 1)
+    beside = ask(harbour, "part of tides", max_chars=chars, neighbours=1, **fields)
+    assert (beside.hits, beside.is_cut, beside.hits_left_out) == (whole.hits, True, 0)
 
 
 def test_a_budget_ends_the_list_inside_a_session(harbour: Any) -> None:

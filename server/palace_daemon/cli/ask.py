@@ -35,7 +35,7 @@ def register(commands: options.Commands) -> None:
     parser.add_argument("--session", default="", help="only this session")
     parser.add_argument("--since", metavar="TIME", help="from this date or ISO time on")
     parser.add_argument("--until", metavar="TIME", help="up to this ISO time, or to the end of this date")
-    parser.add_argument("--limit", type=options.positive, metavar="N", help="hits at most (default: the daemon's, 10)")
+    parser.add_argument("--limit", type=options.limit, metavar="N", help="hits at most (default: the daemon's, 10)")
     parser.add_argument("--by-session", action="store_true", help="the best N sessions, up to three hits inside each")
     add_neighbours(parser, "each hit")
     parser.add_argument("--now", metavar="TIME", help="what 'yesterday' is relative to (default: the clock)")
@@ -61,8 +61,7 @@ def add_neighbours(parser: argparse.ArgumentParser, of_what: str) -> None:
     """Let a command show what was said before and after."""
     parser.add_argument(
         "--neighbours",
-        type=int,
-        choices=range(NEIGHBOURS_MAX + 1),
+        type=options.whole_number(0, NEIGHBOURS_MAX),
         default=0,
         metavar="N",
         help=f"N exchanges before and after {of_what} in its session, in short (up to {NEIGHBOURS_MAX})",
@@ -99,11 +98,16 @@ def recall(arguments: argparse.Namespace) -> int:
         show.print_json(result)
     else:
         show_recall.print_recall(result, is_explained=arguments.explain)
+    if near := result["projectsNear"]:
+        called = show.one_line(arguments.project, show.width())
+        connect.note(f"no project is called {called}; near it: {', '.join(map(show.tilde, near))}")
     return options.EXIT_OK if result["hits"] else options.EXIT_NOTHING
 
 
 def get(arguments: argparse.Namespace) -> int:
     """Show one exchange."""
+    if not arguments.id.strip():
+        raise ConfigError("get needs the id of a hit or of an exchange", hint="recall prints the ids of its hits")
     result = connect.ask(arguments, "palace/get", {"id": arguments.id, "neighbours": arguments.neighbours})
     if arguments.json:
         show.print_json(result)
@@ -113,11 +117,19 @@ def get(arguments: argparse.Namespace) -> int:
 
 
 def _query(words: Sequence[str]) -> str:
+    """Return the question from the command line or from standard input."""
     given = " ".join(words)
-    if words and given != "-":
-        return given
-    if not words and sys.stdin.isatty():
-        raise ConfigError("recall needs a question", hint='palace-daemon recall "what did we decide about ..."')
+    if not (words and given != "-"):
+        given = "" if not words and sys.stdin.isatty() else _from_stdin()
+    if not given.strip():
+        raise ConfigError(
+            "recall needs a question",
+            hint='palace-daemon recall "what did we decide about ..."; `palace-daemon sessions` lists the newest',
+        )
+    return given
+
+
+def _from_stdin() -> str:
     data = sys.stdin.buffer.read(QUERY_BYTES_MAX + 1)
     if len(data) > QUERY_BYTES_MAX:
         raise ConfigError(f"the question on standard input is longer than {QUERY_BYTES_MAX:,} bytes")

@@ -50,7 +50,7 @@ def register(commands: options.Commands) -> None:
     parser.add_argument("--since", metavar="TIME", help="from this date or ISO time on")
     parser.add_argument("--until", metavar="TIME", help="up to this ISO time, or to the end of this date")
     parser.add_argument("--query", metavar="TEXT", help="what a recall of this question finds in what all others name")
-    parser.add_argument("--limit", type=options.positive, metavar="N", help="hits of --query (default 10)")
+    parser.add_argument("--limit", type=options.limit, metavar="N", help="hits of --query (default 10)")
     parser.add_argument("--dry-run", action="store_true", help="list what would go, and forget nothing")
     parser.add_argument("--yes", action="store_true", help="forget without a question, for scripts")
 

@@ -38,7 +38,7 @@ def register(commands: options.Commands) -> None:
     parser.add_argument("--agent", default="", help="only this agent")
     parser.add_argument("--project", default="", help="only this project")
     parser.add_argument("--since", metavar="TIME", help="begun at or after this date or ISO time")
-    parser.add_argument("--limit", type=options.positive, default=20, metavar="N", help="rows at most (default 20)")
+    parser.add_argument("--limit", type=options.limit, default=20, metavar="N", help="rows at most (default 20)")
     parser.add_argument("--offset", type=int, default=0, metavar="N", help="rows to leave out")
     ask.add_no_daemon(parser)
 

@@ -50,7 +50,7 @@ def register(commands: options.Commands) -> None:
         "--tag", action="append", default=[], metavar="T", help="only notes with this tag; can be repeated"
     )
     parser.add_argument("--all", action="store_true", help="list superseded notes, too")
-    parser.add_argument("--limit", type=options.positive, default=50, metavar="N", help="notes at most (default 50)")
+    parser.add_argument("--limit", type=options.limit, default=50, metavar="N", help="notes at most (default 50)")
     parser.add_argument("--offset", type=int, default=0, metavar="N", help="notes to leave out")
     ask.add_no_daemon(parser)
 

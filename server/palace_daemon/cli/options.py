@@ -10,6 +10,8 @@ if TYPE_CHECKING:
     # Not public in argparse, but what add_subparsers() returns.
     Commands = argparse._SubParsersAction[argparse.ArgumentParser]  # noqa: SLF001
 
+LIMIT_MAX = 1_000
+"""Equals ``palace_daemon.rpc.wire_base.LIMIT_MAX``, whose module takes long to import."""
 EXIT_OK = 0
 EXIT_NOTHING = 1
 """No result, or a part of the work failed."""
@@ -81,6 +83,25 @@ def add_data_dir(parser: argparse.ArgumentParser, default: str | None = None) ->
         default=default,
         help="where the database lies (default: PALACE_HOME, else the platform's data directory)",
     )
+
+
+def whole_number(low: int, high: int) -> Callable[[str], int]:
+    """Return what reads a whole number from ``low`` to ``high``, for argparse."""
+
+    def read(text: str) -> int:
+        try:
+            value = int(text)
+        except ValueError:
+            value = low - 1
+        if not low <= value <= high:
+            raise argparse.ArgumentTypeError(f"{text!r} is no whole number from {low} to {high}")
+        return value
+
+    return read
+
+
+limit = whole_number(1, LIMIT_MAX)
+"""Reads a number of hits or rows, for argparse."""
 
 
 def positive(text: str) -> int:

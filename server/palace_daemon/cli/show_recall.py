@@ -50,8 +50,17 @@ def print_recall(result: Mapping[str, Any], *, is_explained: bool) -> None:
         what = f"{count(len(sessions), 'session')}, {shown}" if sessions else str(shown)
         line = f"{what} of {scope} in scope, {totals['matched']:,} with words of the question"
         print(paint(f"{line}; {result['tookMs']:.0f} ms", "dim"))
+    if result["isCut"]:
+        print(paint(_cut_line(result["hitsLeftOut"]), "dim"))
     for line in freshness_lines(result["freshness"]):
         print(paint(line, "dim"))
+
+
+def _cut_line(hits_left_out: int) -> str:
+    """Return what a budget left out."""
+    if hits_left_out:
+        return f"the budget ended the list; {count(hits_left_out, 'further hit')} did not fit"
+    return "the budget left out neighbours"
 
 
 def _print_session(rank: int, session: Mapping[str, Any], *, is_explained: bool) -> None:
@@ -101,10 +110,12 @@ def _print_body(hit: Mapping[str, Any], indent: str, lines: int, *, is_explained
 
 
 def _print_parts(hit: Mapping[str, Any], indent: str) -> None:
-    """Print the parts of a score, the largest first, each with what it is."""
+    """Print the parts of a score that are not 0, the largest first, each with what it is."""
     columns = width() - len(indent)
-    print(indent + paint(f"{hit['score']:.4f} is the sum of", "green"))
-    for name, value in sorted(hit["parts"].items(), key=lambda item: (-abs(item[1]), item[0])):
+    parts = {name: value for name, value in hit["parts"].items() if value}
+    what = "is the sum of" if parts else "since nothing in it fits the question"
+    print(indent + paint(f"{hit['score']:.4f} {what}", "green"))
+    for name, value in sorted(parts.items(), key=lambda item: (-abs(item[1]), item[0])):
         print(indent + paint(cut(f"{value:.4f}  {name:<9}  {PART_MEANINGS.get(name, '')}".rstrip(), columns), "green"))
     terms = ", ".join(hit["matchedTerms"]) or "none"
     for line in fold(f"matched words: {terms}", columns):

@@ -32,7 +32,7 @@ class RecallQuery(Value):
     by_session: bool = False
     """Whether the best sessions are wanted, each with the best drawers inside; a session ranks by its best drawer."""
     neighbours: int = 0
-    """Exchanges before and after each hit in its session, up to :data:`NEIGHBOURS_MAX`."""
+    """Exchanges before and after each hit in its session, up to :data:`NEIGHBOURS_MAX`; each comes once."""
     fold: bool = False
     """Whether what says the same as a better hit of another exchange is folded into that, before the limit."""
 
@@ -83,7 +83,7 @@ class Hit(Value):
     also_in_count: int = 0
     """All of them."""
     neighbours: tuple[Neighbour, ...] = ()
-    """In the order of the session."""
+    """In the order of the session, without those that are hits, or neighbours of a better hit."""
 
 
 class SessionHits(Value):
@@ -125,3 +125,9 @@ class RecallAnswer(Value):
     took_ms: float
     sessions: tuple[SessionHits, ...] = ()
     """Best first, and only where they were asked for; they hold ``hits``."""
+    is_cut: bool = False
+    """Whether a budget left out hits or neighbours."""
+    hits_left_out: int = 0
+    """Hits that a budget left out of those within the limit."""
+    projects_near: tuple[str, ...] = ()
+    """Where the filter names no known project: known ones with a similar name, the most similar first."""

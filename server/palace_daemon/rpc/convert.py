@@ -280,6 +280,9 @@ def recall_to_wire(answer: model.RecallAnswer) -> wire_recall.RecallResult:
         totals=wire_recall.WireTotals(in_scope=answer.in_scope, matched=answer.matched),
         freshness=freshness_to_wire(answer.freshness),
         took_ms=answer.took_ms,
+        is_cut=answer.is_cut,
+        hits_left_out=answer.hits_left_out,
+        projects_near=answer.projects_near,
     )
 
 

@@ -36,7 +36,7 @@ class RecallParams(Params, frozen=True):
     group_by_session: bool = False
     """Whether ``limit`` counts sessions, which ``sessions`` then lists, each with its best hits."""
     neighbours: Neighbours = 0
-    """Exchanges before and after each hit that come with it."""
+    """Exchanges before and after each hit that come with it; each comes once, with the best hit that it is beside."""
     fold: bool = True
     """Whether what says the same as a better hit of another exchange is listed under that one, in ``alsoIn``."""
 
@@ -82,6 +82,7 @@ class WireHit(Result, frozen=True):
     """Of many the first twenty."""
     also_in_count: int
     neighbours: tuple[WireNeighbour, ...]
+    """Without those that are hits themselves, or neighbours of a better hit."""
 
 
 class WireSessionHits(Result, frozen=True):
@@ -127,3 +128,9 @@ class RecallResult(Result, frozen=True):
     totals: WireTotals
     freshness: WireFreshness
     took_ms: float
+    is_cut: bool
+    """Whether ``max_chars`` or ``max_tokens`` left out hits or neighbours."""
+    hits_left_out: int
+    """Hits that they left out of those within the limit."""
+    projects_near: tuple[str, ...]
+    """Where the filter names no known project: at most five known ones with a similar name."""

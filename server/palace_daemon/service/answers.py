@@ -10,10 +10,11 @@ from palace_daemon.core.ports import StopSignal
 from palace_daemon.core.transcripts import registry
 from palace_daemon.errors import NotFoundError, RequestError
 from palace_daemon.model import ExchangeView, ModelView, NoteView, RecallAnswer, RecallQuery, SessionView, SourceView
-from palace_daemon.service import notes
+from palace_daemon.service import hits, notes, projects_near
 from palace_daemon.service.embedding import ModelHost
 from palace_daemon.service.recall import Recall, as_stored, check_neighbours
-from palace_daemon.store import hits, views
+from palace_daemon.store import hits as around
+from palace_daemon.store import views
 from palace_daemon.store.notes import AGENT
 from palace_daemon.store.store import ReadOnlyStore, Store
 
@@ -36,13 +37,17 @@ class Answers:
 
     def recall(self, query: RecallQuery, stop: StopSignal | None = None) -> RecallAnswer:
         """Answer a question."""
-        return self._recall.search(query, stop)
+        answer = hits.fitted(self._recall.search(query, stop), query)
+        if not query.project or answer.in_scope:
+            return answer
+        with self._reading.read_with_drawers() as (_, drawers):
+            return msgspec.structs.replace(answer, projects_near=projects_near.of(drawers, as_stored(query.project)))
 
     def get(self, item_id: str, *, neighbours: int = 0) -> ExchangeView:
         """Return the exchange that an exchange id, a drawer id, or eight or more digits of one name.
 
         Raises:
-            NotFoundError: None is so named.
+            NotFoundError: None is so named, or the exchange has no such drawer.
             RequestError: Several are, or there cannot be so many neighbours.
         """
         check_neighbours(neighbours)
@@ -53,8 +58,9 @@ class Answers:
             if len(found) > 1:
                 raise RequestError("several exchanges begin with this id", hint="give more digits")
             view = views.exchange(connection, found[0])
-            around = hits.neighbours(connection, found, neighbours)
-            return msgspec.structs.replace(view, neighbours=around.get(found[0], ()))
+            _check_drawer(view, item_id)
+            beside = around.neighbours(connection, found, neighbours)
+            return msgspec.structs.replace(view, neighbours=beside.get(found[0], ()))
 
     def timeline(self, session_id: str) -> tuple[ExchangeView, ...]:
         """Return a session's exchanges in order.
@@ -106,3 +112,12 @@ class Answers:
     def models(self) -> tuple[ModelView, ...]:
         """Return the known models."""
         return self._list_models()
+
+
+def _check_drawer(view: ExchangeView, item_id: str) -> None:
+    """Raise if ``item_id`` names a drawer that the exchange does not have; its ordinals are 0, 1 and so on."""
+    _, point, ordinal = item_id.strip().partition(".")
+    ordinals = [drawer_id.rpartition(".")[2] for drawer_id in view.drawer_ids]
+    if point and ordinal not in ordinals:
+        has = " to ".join(f".{one}" for one in (*ordinals[:1], *ordinals[1:][-1:])) or "none"
+        raise NotFoundError("the exchange has no such drawer", hint=f"it has {has}")

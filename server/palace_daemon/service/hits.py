@@ -1,15 +1,16 @@
-"""From chosen drawers to what callers see: within the budget, with what stands around them."""
+"""From chosen drawers to what callers see: with what stands around them, each thing once, within the budget."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Sequence
 
+import msgspec
 import numpy as np
 
 from palace_daemon.core import query as query_reader
 from palace_daemon.core import rank
 from palace_daemon.core.budget import Budget
-from palace_daemon.model import AlsoIn, Hit, Neighbour, RecallQuery, SessionHits
+from palace_daemon.model import AlsoIn, Hit, Neighbour, RecallAnswer, RecallQuery, SessionHits
 from palace_daemon.service.ranking import Ranking
 from palace_daemon.service.shortlist import Group, Shown
 from palace_daemon.store import hits as around
@@ -27,13 +28,10 @@ def shown(
     ranking: Ranking,
     read: query_reader.ReadQuery,
 ) -> tuple[tuple[Hit, ...], tuple[SessionHits, ...]]:
-    """Return the hits that the budget lets through, and their sessions where those are asked for.
+    """Return the hits, each with all its neighbours, and their sessions where those are asked for.
 
-    Hits come first: the first is always whole, and the list ends before the one that does not fit. Neighbours get what
-    is left, in the order of the hits.
+    What of it an answer holds is for :func:`fitted` to say.
     """
-    budget = Budget(query.max_chars, query.max_tokens)
-    groups = _within(groups, budget)
     flat = [one for group in groups for one in group.shown]
     exchange_of = {one.row: int(ranking.drawers.exchanges[one.row]) for one in flat}
     beside = around.neighbours(connection, set(exchange_of.values()), query.neighbours)
@@ -43,27 +41,53 @@ def shown(
             one,
             matched_terms=_matched_terms(one.row, ranking.words.postings, read),
             also_in=tuple(places[exchange] for exchange in one.folded[:ALSO_IN_MAX]),
-            neighbours=_that_fit(beside.get(exchange_of[one.row], ()), budget),
+            neighbours=beside.get(exchange_of[one.row], ()),
         )
         for one in flat
     }
     return tuple(hits.values()), _sessions(connection, groups, hits) if query.by_session else ()
 
 
-def _within(groups: Sequence[Group], budget: Budget) -> list[Group]:
-    """Return the groups as far as the budget reaches."""
-    kept: list[Group] = []
-    for group in groups:
-        fitting: list[Shown] = []
-        for one in group.shown:
-            if not budget.take(one.text.text, is_forced=not kept and not fitting):
-                return [*kept, Group(group.session, tuple(fitting))] if fitting else kept
-            fitting.append(one)
-        kept.append(Group(group.session, tuple(fitting)))
-    return kept
+def fitted(answer: RecallAnswer, query: RecallQuery) -> RecallAnswer:
+    """Return what the budget of ``query`` lets through of ``answer``, each neighbour once.
+
+    Hits come first: the first is always whole, and the list ends before the one that does not fit. Neighbours get what
+    is left, in the order of the hits. A neighbour comes with the first hit that it stands beside, and not at all where
+    it is itself the exchange of a hit.
+    """
+    budget = Budget(query.max_chars, query.max_tokens)
+    kept = _within(answer.hits, budget)
+    told = {hit.exchange_id for hit in kept}
+    hits: dict[str, Hit] = {}
+    is_cut = len(kept) < len(answer.hits)
+    for hit in kept:
+        new = [one for one in hit.neighbours if one.exchange_id not in told]
+        told |= {one.exchange_id for one in new}
+        fitting = _that_fit(new, budget)
+        is_cut = is_cut or len(fitting) < len(new)
+        hits[hit.drawer_id] = msgspec.structs.replace(hit, neighbours=fitting)
+    return msgspec.structs.replace(
+        answer,
+        hits=tuple(hits.values()),
+        sessions=tuple(
+            msgspec.structs.replace(session, hits=inside)
+            for session in answer.sessions
+            if (inside := tuple(hits[hit.drawer_id] for hit in session.hits if hit.drawer_id in hits))
+        ),
+        is_cut=is_cut,
+        hits_left_out=len(answer.hits) - len(kept),
+    )
 
 
-def _that_fit(neighbours: Iterable[Neighbour], budget: Budget) -> tuple[Neighbour, ...]:
+def _within(hits: Sequence[Hit], budget: Budget) -> Sequence[Hit]:
+    """Return the hits as far as the budget reaches."""
+    for at, hit in enumerate(hits):
+        if not budget.take(hit.text, is_forced=not at):
+            return hits[:at]
+    return hits
+
+
+def _that_fit(neighbours: Collection[Neighbour], budget: Budget) -> tuple[Neighbour, ...]:
     """Return the neighbours that the budget has room for, the nearest first served, in order."""
     nearest = sorted(neighbours, key=lambda one: (abs(one.relation), one.relation))
     kept = [one for one in nearest if budget.take(one.user_text, one.reply_text)]

@@ -78,7 +78,7 @@ class Origins(Struct, kw_only=True):
     """The way back from what is stored to the ids of the set."""
 
     sessions: dict[str, str] = field(default_factory=dict)
-    """Number of a session, as stored, to its id."""
+    """Number of a session, as stored, to its id; a session without an exchange is not stored."""
     exchanges: dict[tuple[str, int], str] = field(default_factory=dict)
     """Number of a session and first line of an exchange to a label: session id and line."""
     turns: dict[str, tuple[str, ...]] = field(default_factory=dict)
@@ -166,9 +166,9 @@ def _save(stored: Stored, name: str, session: Session, turn_numbers: Sequence[in
     """Store one session as a source of its own, and note where its turns went."""
     result = assemble(name, session, turn_numbers)
     stored.sessions += 1
-    stored.origins.sessions[name] = session.session_id
     if not result.exchanges:
         return
+    stored.origins.sessions[name] = session.session_id
     if mode != "exchange":
         result = structs.replace(result, exchanges=(_united(result.exchanges),))
     _note(stored.origins, name, session, result.exchanges)

@@ -11,6 +11,7 @@ The sets are not packaged: ``--data`` names where they lie. What is written to `
 from __future__ import annotations
 
 import argparse
+import contextlib
 import json
 import sys
 import time
@@ -18,10 +19,10 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
-from palace_daemon.bench import recall_ablation, recall_report, recall_summary, vector_cache
-from palace_daemon.bench.haystack import CHUNKINGS
+from palace_daemon.bench import recall_ablation, recall_processes, recall_report, recall_summary, vector_cache
+from palace_daemon.bench.haystack import CHUNKINGS, Chunking
 from palace_daemon.bench.recall_runner import CaseResult, RunSettings, limited, run_cases
-from palace_daemon.bench.recall_summary import Line, Run
+from palace_daemon.bench.recall_summary import Line, Run, Unit
 from palace_daemon.bench.sets.base import Case, SetReader
 from palace_daemon.config import EmbedConfig
 from palace_daemon.core import rank
@@ -57,15 +58,21 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Print the figures; returns 0.
+    """Print the figures; returns 0. SIGTERM ends it with :class:`SystemExit`, and leaves no store and no process.
 
     Raises:
         ConfigError: The data or the baseline is not there or of another kind, or a signal is unknown.
         ModelError: The model is not installed.
     """
+    with recall_processes.sigterm_exits():
+        return _run(args)
+
+
+def _run(args: argparse.Namespace) -> int:
     from palace_daemon.bench.sets import registry  # noqa: PLC0415 - the sets are needed by this bench only
 
-    before = recall_summary.read_lines(args.baseline) if args.baseline else None
+    reader = registry.reader(args.set)
+    before = _baseline(args.baseline, reader, args.chunking) if args.baseline else None
     if (args.limit is not None and args.limit < 1) or args.jobs < 1:
         raise ConfigError("--limit and --jobs are at least 1")
     is_table = recall_ablation.EACH in args.ablate
@@ -79,7 +86,6 @@ def run(args: argparse.Namespace) -> int:
         cache=args.cache or vector_cache.default_folder(),
         threads=max(1, minilm.usable_cores() // args.jobs),
     )
-    reader = registry.reader(args.set)
     report, lines = measure(
         reader, args.data, settings, ranker=args.ranker, ablated=ablated, limit=args.limit, jobs=args.jobs
     )
@@ -92,6 +98,18 @@ def run(args: argparse.Namespace) -> int:
     if "ablation" in report and not args.json:
         print(f"\n{recall_ablation.table(report)}")
     return 0
+
+
+def _baseline(path: Path, reader: SetReader, chunking: Chunking) -> tuple[Line, ...]:
+    """Return the questions of a former run, before a run that cannot be compared with it takes its time."""
+    before = recall_summary.read_lines(path)
+    recall_summary.check_same(path, reader.name, _unit(reader, chunking))
+    return before
+
+
+def _unit(reader: SetReader, chunking: Chunking) -> Unit:
+    """Return what a hit must be: without exchanges as drawers there is but one text a session."""
+    return reader.gold_unit if chunking == "exchange" else "session"
 
 
 def weights_of(ranker: str, ablated: Iterable[str] = ()) -> rank.Weights:
@@ -140,11 +158,11 @@ def measure(
             yield case
 
     total = _count(reader, path, limit) if sys.stderr.isatty() else 0
-    results = list(_shown(run_cases(cases(), settings, jobs=jobs), total))
-    # Without exchanges as drawers there is but one text a session, which is what a hit can be.
+    with contextlib.closing(run_cases(cases(), settings, jobs=jobs)) as coming:
+        results = list(_shown(coming, total))
     run_of = Run(
         set_name=reader.name,
-        unit=reader.gold_unit if settings.chunking == "exchange" else "session",
+        unit=_unit(reader, settings.chunking),
         settings=settings,
         ranker=ranker,
         ablated=ablated,

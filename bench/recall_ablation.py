@@ -66,7 +66,7 @@ def rows(names: Sequence[str], results: Sequence[CaseResult], unit: Unit) -> lis
                 "mrr": round(figures.mrr, 4),
                 "wholeGains": pair.gained,
                 "wholeLoses": pair.lost,
-                "pValue": round(pair.p_value, 4),
+                "pValue": recall_metrics.written(pair.p_value),
             }
         )
     return found
@@ -81,7 +81,7 @@ def table(report: dict[str, Any]) -> str:
     lines.append(f"{'all signals':<20}" + "".join(f"{count:>7}" for count in whole) + f"{report['mrr']:>9.4f}")
     for row in report["ablation"]:
         counts = "".join(f"{row['recallAny'][str(k)]:>7}" for k in recall_metrics.KS)
-        moved = f"+{row['wholeGains']} -{row['wholeLoses']} (p = {row['pValue']:.2g})"
+        moved = f"+{row['wholeGains']} -{row['wholeLoses']} ({recall_metrics.shown(row['pValue'])})"
         lines.append(f"{row['name']:<20}{counts}{row['mrr']:>9.4f}  {moved}")
     return "\n".join(lines)
 

@@ -8,15 +8,24 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from typing import NamedTuple
 
 from msgspec import Struct
 
 KS = (1, 3, 5, 10)
 DEPTH = max(KS)
 """How many distinct sessions or exchanges are looked at."""
+_P_SHOWN_MIN = 0.0001
 
 Ranks = tuple[int | None, ...]
 """Of each piece of gold of one question."""
+
+
+class Key(NamedTuple):
+    """What tells a question of a set from all others: ids of questions may recur in another haystack."""
+
+    haystack_id: str
+    question_id: str
 
 
 class Judged(Struct, frozen=True, kw_only=True):
@@ -42,7 +51,7 @@ class Figures(Struct, frozen=True, kw_only=True):
 class Moved(Struct, frozen=True, kw_only=True):
     """A question whose best gold stands elsewhere now."""
 
-    question_id: str
+    key: Key
     before: int | None
     after: int | None
 
@@ -107,14 +116,14 @@ def mcnemar(gained: int, lost: int) -> float:
     return min(1.0, 2.0 * (tail / (1 << pairs)))
 
 
-def compare(before: Mapping[str, Ranks], after: Mapping[str, Ranks]) -> Comparison:
+def compare(before: Mapping[Key, Ranks], after: Mapping[Key, Ranks]) -> Comparison:
     """Return what changed from one run to another, over the questions with gold that both have."""
-    shared = [name for name in after if after[name] and before.get(name)]
-    moved = [Moved(question_id=name, before=best(before[name]), after=best(after[name])) for name in shared]
+    shared = [key for key in after if after[key] and before.get(key)]
+    moved = [Moved(key=key, before=best(before[key]), after=best(after[key])) for key in shared]
     paired = []
     for k in KS:
-        gained = sum(any_at(after[name], k) and not any_at(before[name], k) for name in shared)
-        lost = sum(any_at(before[name], k) and not any_at(after[name], k) for name in shared)
+        gained = sum(any_at(after[key], k) and not any_at(before[key], k) for key in shared)
+        lost = sum(any_at(before[key], k) and not any_at(after[key], k) for key in shared)
         paired.append(Paired(k=k, gained=gained, lost=lost, p_value=mcnemar(gained, lost)))
     return Comparison(
         n=len(shared),
@@ -122,6 +131,16 @@ def compare(before: Mapping[str, Ranks], after: Mapping[str, Ranks]) -> Comparis
         down=tuple(one for one in moved if _depth(one.after) > _depth(one.before)),
         paired=tuple(paired),
     )
+
+
+def written(p_value: float) -> float:
+    """Return a p as JSON holds it: with six significant digits, so that a small one is not 0."""
+    return float(f"{p_value:.6g}")
+
+
+def shown(p_value: float) -> str:
+    """Return a p for readers."""
+    return f"p = {p_value:.2g}" if p_value >= _P_SHOWN_MIN else f"p < {_P_SHOWN_MIN}"
 
 
 def _depth(rank: int | None) -> int:

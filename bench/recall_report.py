@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from html import escape
 from typing import Any
 
-from palace_daemon.bench.recall_metrics import KS
+from palace_daemon.bench.recall_metrics import KS, shown
 
 _MOVED_SHOWN = 20
 _BAR_PX = 220
@@ -36,9 +36,16 @@ def table(report: Mapping[str, Any]) -> str:
 def _title(report: Mapping[str, Any]) -> str:
     ablated = f" without {', '.join(report['ablated'])}" if report["ablated"] else ""
     return (
-        f"{report['set']}, {report['chunking']} drawers, {report['model']}, {report['ranker']} ranker{ablated};"
+        f"{_subject(report)}, {report['chunking']} drawers, {report['model']}, {report['ranker']} ranker{ablated};"
         f" a hit is the right {report['unit']}; fingerprint {report['fingerprint']}"
     )
+
+
+def _subject(report: Mapping[str, Any]) -> str:
+    """Return the set, and how much of it was asked; a limit that the set does not reach cuts nothing."""
+    limit = report["limit"]
+    is_cut = limit is not None and report["questions"] >= limit
+    return f"{report['set']} cut to its first {report['questions']} questions" if is_cut else str(report["set"])
 
 
 def _rows(report: Mapping[str, Any]) -> Iterator[tuple[str, Mapping[str, Any]]]:
@@ -60,17 +67,18 @@ def _notes(report: Mapping[str, Any]) -> list[str]:
     notes = [f"{report['questions']} questions asked; left out of the figures: {', '.join(left_out)}."]
     if report["goldUnusable"] or report["goldNotStored"]:
         notes.append(
-            f"Gold that the set names and does not hold: {report['goldUnusable']}, not counted;"
+            f"Gold of the set that cannot be used: {report['goldUnusable']}, not counted;"
             f" gold that no exchange holds: {report['goldNotStored']}, counted as not found."
         )
     notes.append(
         f"{report['cases']} haystacks, {report['sessions']:,} sessions, {report['exchanges']:,} exchanges,"
         f" {report['drawers']:,} drawers" + (f", {report['truncated']:,} of them cut short." if _cut(report) else ".")
     )
+    stored = f"Stored at {report['drawersPerSecond']} drawers a second" if report["drawers"] else "Nothing stored"
     speed = report["embeddedPerSecond"]
     embedding = f"{report['embedded']:,} texts embedded at {speed} a second, " if speed else "no text embedded, "
     notes.append(
-        f"Stored at {report['drawersPerSecond']} drawers a second; {embedding}{report['fromCache']:,} from the cache."
+        f"{stored}; {embedding}{report['fromCache']:,} from the cache."
         f" A query takes {report['queryMsP50']} ms (p50), {report['queryMsP95']} ms (p95)."
         f" {report['rssMb']} MB resident. {report['seconds']} s in all; processes: {report['jobs']}."
     )
@@ -97,11 +105,17 @@ def _movements(report: Mapping[str, Any]) -> list[str]:
 
 
 def _paired(pair: Mapping[str, Any]) -> str:
-    return f"+{pair['gained']} -{pair['lost']}, exact McNemar p = {pair['pValue']:.3f}"
+    return f"+{pair['gained']} -{pair['lost']}, exact McNemar {shown(pair['pValue'])}"
 
 
 def _moved(one: Mapping[str, Any]) -> str:
-    return f"{one['questionId']} {one['before'] or '-'} to {one['after'] or '-'}"
+    return f"{_name(one)} {one['before'] or '-'} to {one['after'] or '-'}"
+
+
+def _name(one: Mapping[str, Any]) -> str:
+    """Return what a question is called: with its haystack, unless its own name begins with that."""
+    haystack, question = one["haystackId"], one["questionId"]
+    return str(question) if f"{question}:".startswith(f"{haystack}:") else f"{haystack}/{question}"
 
 
 # -------------------------------------------------------------------------------------------------------------- page
@@ -112,7 +126,7 @@ def page(report: Mapping[str, Any]) -> str:
     head = "".join(f"<th>{escape(name)}</th>" for name in ("kind", "n", "any@1", "", *_COLUMNS[1:]))
     body = "\n".join(_row(kind, figures) for kind, figures in _rows(report))
     notes = "\n".join(f"<p class=muted>{escape(note)}</p>" for note in _notes(report))
-    title = escape(f"Recall on {report['set']}")
+    title = escape(f"Recall on {_subject(report)}")
     return f"""<!DOCTYPE html>
 <html lang="en"><head><meta charset="utf-8"><meta name="viewport" content="width=device-width">
 <title>{title}</title><style>{_STYLE}</style></head><body>
@@ -159,7 +173,7 @@ def _page_movements(report: Mapping[str, Any]) -> str:
 
 def _page_moved(title: str, moved: Sequence[Mapping[str, Any]]) -> str:
     rows = "".join(
-        f"<tr><td>{escape(one['questionId'])}</td><td>{one['before'] or '-'}</td><td>{one['after'] or '-'}</td></tr>"
+        f"<tr><td>{escape(_name(one))}</td><td>{one['before'] or '-'}</td><td>{one['after'] or '-'}</td></tr>"
         for one in moved
     )
     return (

@@ -10,13 +10,14 @@ import functools
 import multiprocessing
 import tempfile
 from collections import deque
-from collections.abc import Callable, Collection, Iterable, Iterator
+from collections.abc import Callable, Collection, Generator, Iterable, Iterator
 from concurrent.futures import Future, ProcessPoolExecutor
 from pathlib import Path
 
 from msgspec import Struct
 
 from palace_daemon import places
+from palace_daemon.bench import recall_processes
 from palace_daemon.bench.haystack import AGENT, Chunking, CountingCache, Origins, Stored, build_store
 from palace_daemon.bench.recall_metrics import DEPTH, Ranks
 from palace_daemon.bench.sets.base import Case, Question
@@ -66,6 +67,7 @@ class Found(Struct, frozen=True, kw_only=True):
 class Asked(Struct, frozen=True, kw_only=True):
     """What one question came to."""
 
+    haystack_id: str
     question_id: str
     kind: str
     is_abstention: bool
@@ -85,7 +87,7 @@ class CaseResult(Struct, frozen=True, kw_only=True):
     drawers: int
     truncated: int
     sessions_not_stored: int
-    """Gold sessions that the haystack does not hold; they count as not found."""
+    """Gold sessions that the store does not hold, for want of an exchange too; they count as not found."""
     turns_not_stored: int
     """The same for gold turns."""
     embedded: int
@@ -150,7 +152,8 @@ class CaseRunner:
         recall = Recall(stored.store, lambda: state, lambda: 0, (AGENT,), weights=weights)
         with stored.store.read_with_drawers():
             pass  # a daemon has its drawers in memory long before the first question
-        return tuple(_ask(recall, question, stored.origins) for question in case.questions)
+        haystack_id = case.haystack.haystack_id
+        return tuple(_ask(recall, haystack_id, question, stored.origins) for question in case.questions)
 
 
 def _embedder(settings: RunSettings, model: Embedder | None) -> CachedEmbedder:
@@ -168,10 +171,11 @@ def _embedder(settings: RunSettings, model: Embedder | None) -> CachedEmbedder:
 # ------------------------------------------------------------------------------------------------------- one question
 
 
-def _ask(recall: Recall, question: Question, origins: Origins) -> Asked:
+def _ask(recall: Recall, haystack_id: str, question: Question, origins: Origins) -> Asked:
     limit, took_ms = FIRST_LIMIT, 0.0
     while True:
-        query = RecallQuery(text=question.text, now=question.now, project=question.project, limit=limit)
+        # Not folded, whatever users are shown: gold that says what another session says must keep a rank of its own.
+        query = RecallQuery(text=question.text, now=question.now, project=question.project, limit=limit, fold=False)
         answer = recall.search(query)
         took_ms = took_ms or answer.took_ms
         sessions = _distinct(answer.hits, lambda hit: origins.sessions[hit.session_id])
@@ -180,6 +184,7 @@ def _ask(recall: Recall, question: Question, origins: Origins) -> Asked:
             break
         limit *= _LIMIT_GROWTH
     return Asked(
+        haystack_id=haystack_id,
         question_id=question.question_id,
         kind=question.kind,
         is_abstention=question.is_abstention,
@@ -232,8 +237,8 @@ def limited(cases: Iterable[Case], limit: int | None) -> Iterator[Case]:
 
 def run_cases(
     cases: Iterable[Case], settings: RunSettings, *, jobs: int = 1, model: Embedder | None = None
-) -> Iterator[CaseResult]:
-    """Yield what each case comes to, in the order of the cases.
+) -> Generator[CaseResult]:
+    """Yield what each case comes to, in the order of the cases. Who stops early closes it, which ends its processes.
 
     Args:
         cases: Are read as they are needed.
@@ -253,19 +258,29 @@ def run_cases(
         return
     if model is not None:
         raise ValueError("a model that stands in cannot go to other processes")
+    yield from _on_several(cases, settings, jobs)
+
+
+def _on_several(cases: Iterable[Case], settings: RunSettings, jobs: int) -> Generator[CaseResult]:
     context = multiprocessing.get_context("spawn")  # the runtime's threads do not outlive a fork
-    with ProcessPoolExecutor(jobs, mp_context=context) as pool:
-        waiting: deque[Future[CaseResult]] = deque()
+    held, lifeline = context.Pipe(duplex=False)
+    with held, lifeline:
+        pool = ProcessPoolExecutor(
+            jobs, mp_context=context, initializer=recall_processes.start_worker, initargs=(held,)
+        )
         try:
+            waiting: deque[Future[CaseResult]] = deque()
             for case in cases:
                 waiting.append(pool.submit(_run_in_worker, settings, case))
                 if len(waiting) >= jobs * _CASES_PER_PROCESS:
                     yield waiting.popleft().result()
             while waiting:
                 yield waiting.popleft().result()
+        except BaseException:
+            lifeline.close()  # ends the workers: a case that nobody waits for any more may take minutes
+            raise
         finally:
-            for future in waiting:
-                future.cancel()
+            pool.shutdown(cancel_futures=True)
 
 
 @functools.cache
@@ -275,4 +290,7 @@ def _worker_runner(settings: RunSettings) -> CaseRunner:
 
 
 def _run_in_worker(settings: RunSettings, case: Case) -> CaseResult:
-    return _worker_runner(settings).run(case)
+    try:
+        return _worker_runner(settings).run(case)
+    except SystemExit:
+        recall_processes.leave()

@@ -21,12 +21,14 @@ from palace_daemon.bench.recall_metrics import (
     Comparison,
     Figures,
     Judged,
+    Key,
     Moved,
     Ranks,
     compare,
     figures,
     per_kind,
     percentile,
+    written,
 )
 from palace_daemon.bench.recall_runner import Asked, CaseResult, Found, RunSettings
 from palace_daemon.errors import ConfigError
@@ -41,6 +43,7 @@ REPORT_FILE = "report.html"
 class Line(Struct, frozen=True, kw_only=True, rename="camel"):
     """One question in the file of questions. Ranks count from 1; null means not among the first ten."""
 
+    haystack_id: str
     question_id: str
     kind: str
     is_abstention: bool
@@ -71,6 +74,7 @@ class Run(Struct, frozen=True, kw_only=True):
 def line_of(asked: Asked, unit: Unit) -> Line:
     """Return the line of a question."""
     return Line(
+        haystack_id=asked.haystack_id,
         question_id=asked.question_id,
         kind=asked.kind,
         is_abstention=asked.is_abstention,
@@ -138,7 +142,7 @@ def _costs(run: Run, results: Sequence[CaseResult], asked: Sequence[Asked]) -> d
         "limit": run.limit,
         "seconds": round(run.seconds, 1),
         "machine": machine.describe(),
-        "fingerprint": fingerprint(run.settings.model),
+        "fingerprint": fingerprint(run.settings.model, weights=run.settings.weights, chunking=run.settings.chunking),
     }
 
 
@@ -196,17 +200,64 @@ def read_lines(path: Path) -> tuple[Line, ...]:
     Raises:
         ConfigError: There is no such file, or it is of another kind.
     """
-    if path.is_dir():
-        path = path / QUESTIONS_FILE
-    elif path.suffix == ".json":
-        path = path.with_name(QUESTIONS_FILE)
+    path = _questions_file(path)
     try:
         data = path.read_bytes()
         return tuple(msgspec.json.decode(line, type=Line) for line in data.split(b"\n") if line)
     except OSError as exc:
         raise ConfigError(f"cannot read {path}: {exc.strerror}", hint="name the --out folder of a former run") from exc
     except msgspec.MsgspecError as exc:
-        raise ConfigError(f"{path} is no file of questions of this bench: {exc}") from exc
+        raise ConfigError(
+            f"{path} is no file of questions of this bench: {exc}", hint="a run of a former version is to be run again"
+        ) from exc
+
+
+def check_same(path: Path, set_name: str, unit: Unit) -> None:
+    """Make sure that a former run is of this set and counts the same hits, as far as a summary beside it tells.
+
+    Args:
+        path: As for :func:`read_lines`.
+        set_name: Of the run that is compared with it.
+        unit: What a hit must be in that run.
+
+    Raises:
+        ConfigError: It is of another set or unit, or its summary cannot be read.
+    """
+    path = _questions_file(path)
+    beside = path.with_name(SUMMARY_FILE)
+    if path.name != QUESTIONS_FILE or not beside.exists():
+        return
+    try:
+        former = msgspec.json.decode(beside.read_bytes(), type=_Subject)
+    except OSError as exc:
+        raise ConfigError(f"cannot read {beside}: {exc.strerror}", hint="name the --out of a former run") from exc
+    except msgspec.MsgspecError as exc:
+        raise ConfigError(
+            f"{beside} is no summary of this bench: {exc}", hint="name the --out of a former run"
+        ) from exc
+    if former.set != set_name:
+        raise ConfigError(
+            f"the baseline in {path.parent} is of the set {former.set}, not of {set_name}",
+            hint="name a run of the same set",
+        )
+    if former.unit != unit:
+        raise ConfigError(
+            f"a hit is the right {former.unit} in the baseline in {path.parent}, and the right {unit} in this run",
+            hint="name a run of the same unit, or choose its --chunking",
+        )
+
+
+class _Subject(Struct, frozen=True):
+    """What a summary says of a run that another one must share to be compared."""
+
+    set: str
+    unit: str
+
+
+def _questions_file(path: Path) -> Path:
+    if path.is_dir():
+        return path / QUESTIONS_FILE
+    return path.with_name(QUESTIONS_FILE) if path.suffix == ".json" else path
 
 
 def compared(before: Sequence[Line], after: Sequence[Line], unit: Unit) -> Comparison:
@@ -215,27 +266,28 @@ def compared(before: Sequence[Line], after: Sequence[Line], unit: Unit) -> Compa
     Raises:
         ConfigError: They have no question with gold in common.
     """
-    found = compare(
-        {line.question_id: ranks_of(line, unit) for line in before},
-        {line.question_id: ranks_of(line, unit) for line in after},
-    )
+    found = compare(_ranks(before, unit), _ranks(after, unit))
     if not found.n:
         raise ConfigError("the baseline has no question with gold in common with this run", hint="is it of this set?")
     return found
+
+
+def _ranks(lines: Iterable[Line], unit: Unit) -> dict[Key, Ranks]:
+    return {Key(line.haystack_id, line.question_id): ranks_of(line, unit) for line in lines}
 
 
 def comparison(found: Comparison) -> dict[str, Any]:
     """Return a comparison as JSON."""
 
     def moved(one: Moved) -> dict[str, Any]:
-        return {"questionId": one.question_id, "before": one.before, "after": one.after}
+        haystack_id, question_id = one.key
+        return {"haystackId": haystack_id, "questionId": question_id, "before": one.before, "after": one.after}
 
     return {
         "n": found.n,
         "up": [moved(one) for one in found.up],
         "down": [moved(one) for one in found.down],
         "paired": {
-            str(one.k): {"gained": one.gained, "lost": one.lost, "pValue": round(one.p_value, 4)}
-            for one in found.paired
+            str(one.k): {"gained": one.gained, "lost": one.lost, "pValue": written(one.p_value)} for one in found.paired
         },
     }

@@ -7,13 +7,14 @@ cache, so any number of them may run at once; a record that was cut short by a c
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import os
 import re
 import secrets
 import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import IO, Any
 
@@ -21,7 +22,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from palace_daemon.core.ports import Embedder, Float32, StopSignal
-from palace_daemon.errors import CancelledError
+from palace_daemon.errors import CancelledError, ConfigError
 
 KEY_BYTES = 32
 _BATCH_TEXTS = 64
@@ -52,17 +53,21 @@ class VectorCache:
             folder: Of all models; made where it is missing.
             fingerprint: Names the model: equal fingerprints mean comparable vectors.
             dim: Length of its vectors.
+
+        Raises:
+            ConfigError: The folder is none, or cannot be made or read.
         """
         self._fingerprint = fingerprint
         self._dtype = np.dtype([("key", np.uint8, (KEY_BYTES,)), ("vector", "<f4", (dim,))])
         self._folder = folder / _UNSAFE.sub("_", fingerprint)
-        self._folder.mkdir(parents=True, exist_ok=True, mode=0o700)
         self._shards: list[NDArray[Any]] = []
         self._rows: dict[bytes, tuple[int, int]] = {}
         self._added: dict[bytes, Float32] = {}
         self._file: IO[bytes] | None = None
-        for path in sorted(self._folder.glob("*.bin")):
-            self._load(path)
+        with self._told():
+            self._folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+            for path in sorted(self._folder.glob("*.bin")):
+                self._load(path)
 
     def __len__(self) -> int:
         """Return how many texts are known."""
@@ -83,23 +88,37 @@ class VectorCache:
         return vector if is_whole else None
 
     def put(self, texts: Sequence[str], matrix: Float32) -> None:
-        """Keep float32 ``[n, dim]`` for ``texts``, in memory and on disk."""
+        """Keep float32 ``[n, dim]`` for ``texts``, in memory and on disk.
+
+        Raises:
+            ConfigError: The folder cannot be written to.
+        """
         records = np.zeros(len(texts), self._dtype)
         for at, text in enumerate(texts):
             key = self._key(text)
             records["key"][at] = np.frombuffer(key, np.uint8)
             records["vector"][at] = matrix[at]
             self._added[key] = np.array(matrix[at], np.float32)
-        if self._file is None:
-            self._file = (self._folder / f"{os.getpid()}-{secrets.token_hex(6)}.bin").open("xb")
-        self._file.write(records.tobytes())
-        self._file.flush()
+        with self._told():
+            if self._file is None:
+                self._file = (self._folder / f"{os.getpid()}-{secrets.token_hex(6)}.bin").open("xb")
+            self._file.write(records.tobytes())
+            self._file.flush()
 
     def close(self) -> None:
         """Close the file; idempotent."""
         if self._file is not None:
             self._file.close()
             self._file = None
+
+    @contextlib.contextmanager
+    def _told(self) -> Iterator[None]:
+        try:
+            yield
+        except OSError as exc:
+            raise ConfigError(
+                f"cannot keep vectors in {self._folder}: {exc.strerror}", hint="--cache takes a folder to write to"
+            ) from exc
 
     def _load(self, path: Path) -> None:
         count = path.stat().st_size // self._dtype.itemsize

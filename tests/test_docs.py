@@ -48,6 +48,27 @@ def test_quoted_figures_are_those_of_the_results() -> None:
         assert f"| {figure} |" in README, figure
 
 
+RECALL = sorted((RESULTS / "recall").glob("*.json"))
+
+
+def test_recall_was_measured_on_every_set() -> None:
+    names = {path.stem for path in RECALL}
+    assert names == {"longmemeval", "locomo", "beam", "devmembench", "prefeval", "coding-dev", "coding-test"}
+
+
+@pytest.mark.parametrize("path", RECALL, ids=lambda path: path.stem)
+def test_quoted_recall_is_that_of_the_current_ranker(path: Path) -> None:
+    report = json.loads(path.read_text(encoding="utf-8"))
+    assert report["fingerprint"] == fingerprint(), f"measure again: {path.name}"
+    whole = " / ".join(str(report["recallAny"][k]["count"]) for k in ("1", "5", "10"))
+    others = {row["name"]: " / ".join(str(row["recallAny"][k]) for k in ("1", "5", "10")) for row in report["ablation"]}
+    assert f"| {whole} ({others['plain']}) |" in README
+    docs = (ROOT / "docs" / "recall.md").read_text(encoding="utf-8")
+    assert f"| {report['n']} | {whole} | {report['mrr']:.3f} | {others['plain']} | {others['cosine']} |" in docs
+    lines = path.with_suffix(".ranks.jsonl").read_text(encoding="utf-8").splitlines()
+    assert len(lines) == report["questions"]
+
+
 def test_every_setting_is_in_the_table_with_its_default() -> None:
     named = set(re.findall(r"^\| `([a-z]+\.[a-z_]+)` \|", README, re.MULTILINE))
     assert named == set(config.setting_names())

@@ -27,10 +27,12 @@ from msgspec import Struct, field
 from palace_daemon.bench.sets.base import Case, Haystack, Question, Session, Turn
 from palace_daemon.bench.sets.dates import day_after, epoch_ms
 from palace_daemon.bench.sets.files import converted, find, lines
+from palace_daemon.core.dates.calendar import MAX_MS, MIN_MS
 from palace_daemon.errors import ConfigError
 
 _EXPECTED = "set in JSON Lines"
 _BOM = b"\xef\xbb\xbf"
+_DATE_HINT = "ISO 8601, such as 2025-03-01T09:30:00Z, or epoch ms"
 
 Date: TypeAlias = str | int | None
 """ISO 8601, UTC where no zone is given, or UTC epoch ms."""
@@ -80,7 +82,10 @@ class QuestionLine(Struct, frozen=True, forbid_unknown_fields=True, rename="came
 
 
 class JsonLines:
-    """Reads plain JSON Lines; under another name it takes the exchange, not the session, for a hit."""
+    """Reads plain JSON Lines; under another name it takes the exchange, not the session, for a hit.
+
+    There only sessions of gold turns are gold; what else ``gold`` names is counted as unusable.
+    """
 
     def __init__(self, name: str = "jsonl", gold_unit: Literal["session", "exchange"] = "session") -> None:
         """Take the name for ``--set`` and what a hit must be; ``exchange`` asks for ``goldTurns`` in every question."""
@@ -169,17 +174,27 @@ class _Draft:
         if unknown := [one for one in asked.gold_turns if one not in self._session_of]:
             raise ConfigError(f"{where}: goldTurns name no turn of this haystack: {', '.join(unknown)}")
         own_now = _ms(asked.now, where)
+        gold = tuple(dict.fromkeys((*asked.gold, *(self._session_of[one] for one in asked.gold_turns))))
+        usable = self._usable(gold, asked.gold_turns)
         return Question(
             question_id=asked.id,
             text=asked.text,
             now=now if own_now is None else own_now,
             kind=asked.kind,
-            gold_sessions=tuple(dict.fromkeys((*asked.gold, *(self._session_of[one] for one in asked.gold_turns)))),
+            gold_sessions=usable,
             gold_turns=tuple(dict.fromkeys(asked.gold_turns)),
             is_abstention=asked.abstention,
             project=asked.project,
             split=self._head.split,
+            unusable_gold=len(gold) - len(usable),
         )
+
+    def _usable(self, gold: tuple[str, ...], gold_turns: list[str]) -> tuple[str, ...]:
+        """Return the sessions that can be found: where exchanges are, those that a gold turn names."""
+        if self._gold_unit == "session":
+            return gold
+        named = {self._session_of[one] for one in gold_turns}
+        return tuple(one for one in gold if one in named)
 
 
 def _once(seen: set[str], identifier: str, what: str, where: str) -> None:
@@ -189,9 +204,11 @@ def _once(seen: set[str], identifier: str, what: str, where: str) -> None:
 
 
 def _ms(date: Date, where: str) -> int | None:
-    if date is None or isinstance(date, int):
-        return date
-    told = epoch_ms(date)
+    if date is None:
+        return None
+    told = epoch_ms(date) if isinstance(date, str) else date
     if told is None:
-        raise ConfigError(f"{where}: {date} is no date", hint="ISO 8601, such as 2025-03-01T09:30:00Z, or epoch ms")
+        raise ConfigError(f"{where}: {date} is no date", hint=_DATE_HINT)
+    if not MIN_MS <= told <= MAX_MS:
+        raise ConfigError(f"{where}: a date lies outside the years 1 to 9999", hint=_DATE_HINT)
     return told

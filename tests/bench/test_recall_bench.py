@@ -12,15 +12,16 @@ import msgspec
 import pytest
 
 from palace_daemon import bench
-from palace_daemon.bench import recall, recall_summary
+from palace_daemon.bench import recall, recall_ablation, recall_metrics, recall_runner, recall_summary
 from palace_daemon.bench.haystack import CHUNKINGS, Chunking
-from palace_daemon.bench.recall_runner import CaseResult, RunSettings, limited, run_cases
+from palace_daemon.bench.recall_runner import Asked, CaseResult, RunSettings, limited, run_cases
 from palace_daemon.bench.recall_summary import Line, Run
 from palace_daemon.bench.sets.base import Case, Haystack, Question, Session, Turn
 from palace_daemon.core import rank
 from palace_daemon.embed import registry
 from palace_daemon.embed.hashing import HashingEmbedder
 from palace_daemon.errors import ConfigError
+from palace_daemon.model import RecallQuery
 
 START_MS = 1_700_000_000_000
 DAY_MS = 86_400_000
@@ -173,6 +174,29 @@ def test_gold_that_is_not_in_the_haystack_is_counted_and_not_found(tmp_path: Pat
     assert (line.gold_sessions, line.gold_exchanges) == ((1, None), (1, None))
 
 
+@pytest.mark.parametrize("mode", CHUNKINGS)
+def test_gold_in_a_session_that_yields_no_exchange_is_counted_and_not_found(tmp_path: Path, mode: Chunking) -> None:
+    blank = Session(session_id="blank", turns=(Turn(role="user", text=" ", turn_id="blank-1"),), started_at=START_MS)
+    haystack = Haystack(haystack_id="h", sessions=(*HAYSTACK.sessions, blank))
+    question = _question("cache", gold_sessions=("about-cache", "blank"), gold_turns=("cache-2", "blank-1"))
+    result = _run(tmp_path, Case(haystack=haystack, questions=(question,)), mode)
+    assert (result.sessions, result.sessions_not_stored, result.turns_not_stored) == (13, 1, 1)
+
+
+def test_equal_words_in_two_sessions_keep_a_rank_each_though_recall_may_fold_them(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def folding(**given: Any) -> RecallQuery:
+        return RecallQuery(**{"fold": True, **given})
+
+    monkeypatch.setattr(recall_runner, "RecallQuery", folding)
+    words = (Turn(role="user", text="Which shelf has the queue?"), Turn(role="assistant", text="The second shelf."))
+    twins = tuple(Session(session_id=name, turns=words, started_at=START_MS) for name in ("one", "two"))
+    case = Case(haystack=Haystack(haystack_id="h", sessions=twins), questions=(_question("queue"),))
+    (line,) = _lines(_run(tmp_path, case))
+    assert set(line.top_sessions) == {"one", "two"}
+
+
 def test_a_question_of_a_project_finds_nothing_of_others(tmp_path: Path) -> None:
     (line,) = _lines(_run(tmp_path, Case(haystack=HAYSTACK, questions=(_question("queue", project="odd"),))))
     assert set(line.top_sessions) == {f"about-{topic}" for topic in TOPICS[1::2]}
@@ -221,6 +245,44 @@ def test_a_limit_counts_questions_over_all_cases() -> None:
     assert len(list(limited(cases, None))) == 3
 
 
+def _twice(folder: Path) -> list[CaseResult]:
+    """Run two haystacks that use the same ids for other questions."""
+    haystack = msgspec.structs.replace(HAYSTACK, haystack_id="other")
+    backwards = Case(haystack=haystack, questions=CASE.questions[::-1])
+    return list(run_cases([CASE, backwards], _settings(folder), model=HashingEmbedder()))
+
+
+def test_questions_of_two_haystacks_that_share_their_ids_are_compared_apart(tmp_path: Path) -> None:
+    lines = [line for result in _twice(tmp_path) for line in _lines(result)]
+    assert {line.haystack_id for line in lines} == {"shelves", "other"}
+    worse = [msgspec.structs.replace(line, gold_sessions=(None,)) if at == 0 else line for at, line in enumerate(lines)]
+    found = recall_summary.compared(worse, lines, "session")
+    assert found.n == 2 * len(TOPICS)
+    (moved,) = recall_summary.comparison(found)["up"]
+    assert moved == {"haystackId": "shelves", "questionId": "q-queue", "before": None, "after": 1}
+
+
+def _missed(asked: Asked) -> Asked:
+    return msgspec.structs.replace(asked, sessions=msgspec.structs.replace(asked.sessions, ranks=(None,)))
+
+
+def test_the_table_of_signals_counts_the_questions_of_every_haystack(tmp_path: Path) -> None:
+    results = [
+        msgspec.structs.replace(result, others=(tuple(map(_missed, result.asked)),)) for result in _twice(tmp_path)
+    ]
+    right = sum(
+        recall_metrics.any_at(one.sessions.ranks, 1)
+        for result in results
+        for one in result.asked
+        if not one.is_abstention
+    )
+    (row,) = recall_ablation.rows(["nothing"], results, "session")
+    assert right > len(TOPICS)
+    assert (row["wholeGains"], row["wholeLoses"]) == (right, 0)
+    assert 0 < row["pValue"] < 1e-4
+    assert f"+{right} -0 (p < 0.0001)" in recall_ablation.table(_report(tmp_path) | {"ablation": [row]})
+
+
 # ----------------------------------------------------------------------------------------------------------- reports
 
 
@@ -258,6 +320,35 @@ def test_a_baseline_must_be_a_run_of_the_same_set(tmp_path: Path) -> None:
     others = [msgspec.structs.replace(line, question_id=f"other {line.question_id}") for line in lines]
     with pytest.raises(ConfigError, match="no question with gold in common"):
         recall_summary.compared(others, lines, "session")
+
+
+@pytest.mark.model
+@pytest.mark.parametrize(
+    ("summary", "message"),
+    [
+        ('{"set": "locomo", "unit": "session"}', "is of the set locomo, not of devmembench"),
+        ('{"set": "devmembench", "unit": "exchange"}', "the right exchange in the baseline .*, and the right session"),
+        ('{"set": "devmembench"}', "summary.json is no summary of this bench"),
+        ("{", "summary.json is no summary of this bench"),
+    ],
+)
+def test_a_baseline_of_another_set_or_unit_is_refused_though_ids_agree(
+    data: Path, tmp_path: Path, summary: str, message: str
+) -> None:
+    folder = tmp_path / "former"
+    folder.mkdir()
+    lines = [msgspec.structs.replace(one, haystack_id="devmembench") for one in _lines(_run(tmp_path))]
+    recall_summary.write_lines(folder / "questions.jsonl", lines)
+    (folder / "summary.json").write_text(summary, encoding="utf-8")
+    for named in (folder, folder / "questions.jsonl", folder / "summary.json"):
+        with pytest.raises(ConfigError, match=message):
+            bench.main(_call(data, "--baseline", str(named)))
+
+
+def test_a_baseline_without_a_summary_is_compared_by_its_ids(tmp_path: Path) -> None:
+    recall_summary.check_same(tmp_path, "devmembench", "session")
+    (tmp_path / "summary.json").write_text('{"set": "locomo", "unit": "session"}', encoding="utf-8")
+    recall_summary.check_same(tmp_path / "moved.jsonl", "devmembench", "session")
 
 
 @pytest.mark.parametrize("content", [None, b"[1]\n", b"{}\n"])
@@ -347,6 +438,15 @@ def test_a_run_on_a_part_says_so(data: Path, capsys: pytest.CaptureFixture[str])
     report = json.loads(capsys.readouterr().out)
     assert (report["questions"], report["limit"], report["ablated"]) == (3, 3, ["bm25"])
     assert (report["exchanges"], report["drawers"]) == (12, 12)
+
+
+@pytest.mark.model
+@pytest.mark.parametrize("jobs", ["1", "2"])
+def test_a_cache_that_is_a_file_is_named(data: Path, tmp_path: Path, jobs: str) -> None:
+    taken = tmp_path / "taken"
+    taken.write_bytes(b"")
+    with pytest.raises(ConfigError, match=rf"{re.escape(str(taken))}.*--cache takes a folder"):
+        bench.main(_call(data, "--cache", str(taken), "--jobs", jobs))
 
 
 def test_data_that_is_not_there_is_named(tmp_path: Path) -> None:

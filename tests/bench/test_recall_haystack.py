@@ -166,7 +166,7 @@ def test_an_id_that_the_set_uses_twice_leads_to_both(built: Built) -> None:
 def test_a_turn_without_words_is_stored_nowhere(built: Built) -> None:
     haystack = Haystack(haystack_id="h", sessions=(session(user(" ", "blank"), session_id="a"),))
     stored = built(haystack)
-    assert (stored.sessions, stored.exchanges, stored.origins.turns) == (1, 0, {})
+    assert (stored.sessions, stored.exchanges, stored.origins.turns, stored.origins.sessions) == (1, 0, {}, {})
 
 
 @pytest.mark.parametrize(("mode", "exchanges"), [("exchange", 16), ("session", 8), ("text", 8)])

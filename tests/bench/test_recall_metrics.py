@@ -6,6 +6,7 @@ import pytest
 
 from palace_daemon.bench.recall_metrics import (
     Judged,
+    Key,
     Moved,
     Ranks,
     compare,
@@ -13,6 +14,8 @@ from palace_daemon.bench.recall_metrics import (
     mcnemar,
     per_kind,
     percentile,
+    shown,
+    written,
 )
 
 
@@ -69,16 +72,35 @@ def test_the_paired_test_takes_more_pairs_than_a_float_has_powers_of_two() -> No
     assert 0.0 < mcnemar(1_000, 1_100) < 0.05
 
 
+@pytest.mark.parametrize(
+    ("p_value", "in_json", "in_words"),
+    [
+        (1.0, 1.0, "p = 1"),
+        (0.0625, 0.0625, "p = 0.062"),
+        (0.000_123_456_78, 0.000_123_457, "p = 0.00012"),
+        (0.000_099, 0.000_099, "p < 0.0001"),
+        (mcnemar(40, 0), 1.818_99e-12, "p < 0.0001"),
+    ],
+)
+def test_a_small_p_is_never_written_as_zero(p_value: float, in_json: float, in_words: str) -> None:
+    assert written(p_value) == in_json
+    assert shown(p_value) == in_words
+
+
+def _keyed(ranks: dict[str, Ranks]) -> dict[Key, Ranks]:
+    return {Key("h", name): one for name, one in ranks.items()}
+
+
 def test_two_runs_are_compared_over_the_questions_with_gold_that_both_have() -> None:
     before: dict[str, Ranks] = {"a": (2,), "b": (1,), "c": (None,), "d": (3, None), "only before": (1,), "no gold": ()}
     after: dict[str, Ranks] = {"a": (1,), "b": (None,), "c": (10,), "d": (3, 4), "only after": (1,), "no gold": (1,)}
-    found = compare(before, after)
+    found = compare(_keyed(before), _keyed(after))
     assert found.n == 4
     assert found.up == (
-        Moved(question_id="a", before=2, after=1),
-        Moved(question_id="c", before=None, after=10),
+        Moved(key=Key("h", "a"), before=2, after=1),
+        Moved(key=Key("h", "c"), before=None, after=10),
     )
-    assert found.down == (Moved(question_id="b", before=1, after=None),)
+    assert found.down == (Moved(key=Key("h", "b"), before=1, after=None),)
     assert [(one.k, one.gained, one.lost) for one in found.paired] == [(1, 1, 1), (3, 0, 1), (5, 0, 1), (10, 1, 1)]
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
@@ -12,6 +13,7 @@ from palace_daemon.bench import vector_cache
 from palace_daemon.bench.vector_cache import KEY_BYTES, CachedEmbedder, VectorCache
 from palace_daemon.core.ports import Float32
 from palace_daemon.embed.hashing import HashingEmbedder
+from palace_daemon.errors import ConfigError
 
 DIM = 16
 TEXTS = ["the queue moved", "", "the cache is warm", "\ud800 half a pair"]
@@ -105,6 +107,22 @@ def test_another_way_to_embed_stands_in(tmp_path: Path) -> None:
     embedder = CachedEmbedder(HashingEmbedder(DIM), VectorCache(tmp_path, "hashing@1", DIM), embed)
     assert embedder.embed_passages(TEXTS)[:, 0].tolist() == [1.0] * 4
     embedder.close()
+
+
+@pytest.mark.parametrize("below", ["", "folder"])
+def test_a_file_where_a_folder_should_be_is_named(tmp_path: Path, below: str) -> None:
+    taken = tmp_path / "taken"
+    taken.write_bytes(b"")
+    with pytest.raises(ConfigError, match=rf"{re.escape(str(taken))}.*--cache takes a folder"):
+        VectorCache(taken / below, "hashing@1", DIM)
+
+
+def test_a_folder_that_went_away_is_named(opened: list[CachedEmbedder], tmp_path: Path) -> None:
+    embedder = _open(opened, tmp_path / "cache")
+    (folder,) = (tmp_path / "cache").iterdir()
+    folder.rmdir()
+    with pytest.raises(ConfigError, match=re.escape(str(folder))):
+        embedder.embed_passages(TEXTS)
 
 
 def test_the_cache_lies_in_the_platforms_cache_directory(isolated_home: Path) -> None:

@@ -112,6 +112,37 @@ def test_exchanges_can_be_gold_only_where_turns_are_named(tmp_path: Path) -> Non
         list(BY_EXCHANGE.read(path))
 
 
+def test_where_exchanges_are_ranked_a_session_without_gold_turns_is_no_gold_and_counted(tmp_path: Path) -> None:
+    other = {"type": "session", "id": "s2", "turns": [{"role": "user", "text": "Milk."}]}
+    path = write(tmp_path, SESSION, other, {**QUESTION, "gold": ["s2", "s", "s2"], "goldTurns": ["t"]})
+    ((by_exchange,), (by_session,)) = ([case.questions[0] for case in one.read(path)] for one in (BY_EXCHANGE, READER))
+    assert (by_exchange.gold_sessions, by_exchange.unusable_gold) == (("s",), 1)
+    assert (by_session.gold_sessions, by_session.unusable_gold) == (("s2", "s"), 0)
+
+
+_IN_RANGE = [-62_135_596_800_000, 253_402_300_799_999, "0001-01-01", "9999-12-31T23:59:59.999Z"]
+
+
+@pytest.mark.parametrize("date", _IN_RANGE)
+def test_dates_reach_from_year_1_to_9999(tmp_path: Path, date: str | int) -> None:
+    (case,) = READER.read(write(tmp_path, {**SESSION, "date": date}, {**QUESTION, "now": date}))
+    assert case.haystack.sessions[0].started_at == case.questions[0].now
+    assert case.questions[0].now in _IN_RANGE[:2] or isinstance(date, str)
+
+
+@pytest.mark.parametrize(
+    "date",
+    [-62_135_596_800_001, 253_402_300_800_000, 1 << 63, 1 << 80, "0001-01-01T00:00+01:00", "9999-12-31T23:00-02"],
+)
+@pytest.mark.parametrize("place", ["session", "turn", "question"])
+def test_a_date_that_no_calendar_has_is_named_with_its_line(tmp_path: Path, date: str | int, place: str) -> None:
+    turn = {**SESSION["turns"][0], **({"date": date} if place == "turn" else {})}
+    told = {**SESSION, "turns": [turn], **({"date": date} if place == "session" else {})}
+    asked = {**QUESTION, **({"now": date} if place == "question" else {})}
+    with pytest.raises(ConfigError, match=rf"line {2 if place == 'question' else 1}.*years 1 to 9999"):
+        list(READER.read(write(tmp_path, told, asked)))
+
+
 @pytest.mark.parametrize(
     ("lines", "message"),
     [

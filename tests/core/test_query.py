@@ -198,5 +198,7 @@ def test_words_that_name_a_date_are_not_looked_up_where_others_are_left() -> Non
     assert "march" in left
     assert "4" not in left
     assert terms_outside(asked, []) == asked.terms
+    framed = read("what did we do on March 4?")
+    assert terms_outside(framed, [(framed.text.index("on March"), len(framed.text))]) == ()
     alone = read("2026-02-17")
     assert terms_outside(alone, [(0, 10), (0, 10)]) == alone.terms

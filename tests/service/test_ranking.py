@@ -163,6 +163,15 @@ def test_a_date_in_the_question_lifts_and_never_filters(palace: Any, transcripts
     assert "date" not in ask(palace, "what of the lamp").hits[0].parts
 
 
+def test_a_question_of_frame_words_and_a_date_finds_that_day(palace: Any, transcripts: Path) -> None:
+    for number, (day, asked) in enumerate({"02": "What did we do in February on the 12th?", "12": "Bolts?"}.items()):
+        lines = turn(number, asked, "We did what we do.", session=f"day{day}")
+        append(transcripts / f"{day}.jsonl", lines.replace("2026-02-02T", f"2026-02-{day}T"))
+    palace.mine([str(transcripts)], wait=True)
+    for question in ("what did we do on February 12?", "what happened on 2026-02-12"):
+        assert ask(palace, question).hits[0].session_id == "day12"
+
+
 # ------------------------------------------------------------------------------------------------------ the real model
 
 

@@ -56,6 +56,14 @@ _FRAME = re.compile(
 """How people address the memory itself: those words say nothing of what was said, and in transcripts of agents
 "session" and "chat" are everywhere."""
 _FRAMED_TERMS_MIN = 2
+_FRAME_TERMS = frozenset(
+    analysis.terms(
+        "what which who where how did do does done have has had was were is are be been i we you me us my our it that"
+        " this the a an on in at of to for from with about and any all anything everything something happen happened"
+        " talk talked discuss discussed say said ask asked work worked working go going up list show tell give"
+    )
+)
+"""Words that ask for whatever there is."""
 
 
 class ReadQuery(Struct, frozen=True):
@@ -78,7 +86,8 @@ class ReadQuery(Struct, frozen=True):
 def terms_outside(question: ReadQuery, places: Sequence[tuple[int, int]]) -> tuple[str, ...]:
     """Return the terms of a question without those that stand only in ``places`` of its text, where others are left.
 
-    Words that name a date say when, not what: "march" and "4" stand in many drawers that are of no 4th of March.
+    Words that name a date say when, not what: "march" and "4" stand in many drawers that are of no 4th of March. Where
+    nothing but frame words is left ("what did we do on March 4?"), there is nothing to look up.
     """
     if not places:
         return question.terms
@@ -88,7 +97,9 @@ def terms_outside(question: ReadQuery, places: Sequence[tuple[int, int]]) -> tup
         left = f"{left[:start]} {left[end:]}"
     outside = set(analysis.terms(left))
     kept = tuple(term for term in question.terms if term in outside or term not in inside)
-    return kept or question.terms
+    if not kept:
+        return question.terms
+    return () if _FRAME_TERMS.issuperset(kept) else kept
 
 
 def read(raw: str) -> ReadQuery:

@@ -176,7 +176,7 @@ def test_a_new_line_is_recalled_by_words_before_it_has_a_vector(make_palace: Any
         answer = ask(palace, "zanzibar lever")
         assert "zanzibar" in answer.hits[0].text
         assert (answer.freshness.vectors_used, answer.freshness.vectors_pending) == (True, 1)
-        assert answer.freshness.vectors_reason == "some drawers still lack a vector"
+        assert answer.freshness.vectors_reason == "some texts still lack a vector"
     finally:
         hold.set()
 

@@ -135,7 +135,7 @@ def term_places(text: str) -> dict[str, TermPlaces]:
     The counts are those of :func:`term_counts`. What labels a paragraph, such as a speaker's name before a colon,
     counts as standing in each of its sentences.
     """
-    paragraphs = [(sentences.label_of(part), sentences.pieces(part)) for part in text.split("\n\n")]
+    paragraphs = [(sentences.label_of(part)[0], sentences.pieces(part)) for part in text.split("\n\n")]
     masks = iter(sentences.bucket_masks(sum(len(pieces) for _, pieces in paragraphs)))
     places: dict[str, TermPlaces] = {}
     for label, pieces in paragraphs:

@@ -19,10 +19,13 @@ def pieces(text: str) -> list[str]:
     return [piece for piece in _BREAK.split(text) if piece and not piece.isspace()]
 
 
-def label_of(paragraph: str) -> str:
-    """Return the word or two before the first colon of a paragraph, as a speaker's name stands there; else nothing."""
+def label_of(paragraph: str) -> tuple[str, int]:
+    """Return the word or two before a paragraph's first colon, as a speaker's name stands there, and where they end.
+
+    Without such words an empty text and 0.
+    """
     found = _LABEL.match(paragraph)
-    return found.group(1) if found else ""
+    return (found.group(1), found.end()) if found else ("", 0)
 
 
 def bucket_masks(count: int) -> list[int]:

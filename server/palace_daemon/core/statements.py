@@ -15,6 +15,7 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from palace_daemon.core.boundaries import fences
+from palace_daemon.core.sentences import label_of
 from palace_daemon.core.wishes import is_wish
 from palace_daemon.model import UserKind
 
@@ -44,7 +45,6 @@ _WORD = re.compile(r"[^\W\d_]+(?:['\u2019-][^\W\d_]+)*")
 _UNSPACED = re.compile("[\u0e01-\u0e4e\u3041-\u30ff\u3400-\u4dbf\u4e00-\u9fff]")
 _QUESTION_ENDS = ("?", "\uff1f")
 _CLOSING = "\"'\u201d\u2019\u00bb*_`)] \t"
-_SPEAKER = re.compile(r"([^\s:\uff1a][^\n:\uff1a]{0,39}): (?=\S)")
 
 
 class Statement(NamedTuple):
@@ -85,9 +85,9 @@ def _spoken(text: str) -> Iterator[tuple[str, str]]:
     """Yield speaker and sentence of a conversation in which each one's words begin with the name."""
     name = ""
     for block in text.split("\n\n"):
-        opening = _SPEAKER.match(block)
-        name = opening.group(1) if opening else name
-        for sentence in _sentences(block[opening.end() :] if opening else block):
+        label, begin = label_of(block)
+        name = label or name
+        for sentence in _sentences(block[begin:]):
             yield name, sentence
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Sequence
 from typing import NamedTuple
 
@@ -18,7 +19,7 @@ from palace_daemon.store.sqlite import Connection
 CANDIDATES_MIN = 200
 """Drawers that are read closely at first; more are where one of those left out could still be among the best."""
 ROUNDING = 1e-5
-"""More than float32 products and rounded lifts can be off by."""
+"""More than float32 products can be off by."""
 
 Rows = NDArray[np.int64]
 Float64 = NDArray[np.float64]
@@ -42,7 +43,7 @@ class Words:
         """Look up ``terms`` among the rows of ``collection``."""
         self.collection = collection
         self._drawers = drawers
-        projects = [analysis.term_counts(project_name(name)) for name in drawers.project_names]
+        projects = [_terms_of_name(name) for name in drawers.project_names]
         self.postings: list[rank.TermPostings] = []
         for term in dict.fromkeys(terms):
             check(stop)
@@ -176,6 +177,12 @@ def _stated_exactly(
         np.maximum.at(best, owners[chosen], cosines[chosen])
         found.append(best[which])
     return found[0], found[1]
+
+
+@functools.lru_cache(maxsize=4_096)
+def _terms_of_name(project: str) -> frozenset[str]:
+    """Return the terms of a project's name; kept, since every question needs those of all projects."""
+    return frozenset(analysis.terms(project_name(project)))
 
 
 def project_name(project: str) -> str:

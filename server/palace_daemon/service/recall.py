@@ -20,7 +20,7 @@ from palace_daemon.model import NEIGHBOURS_MAX, Freshness, RecallAnswer, RecallQ
 from palace_daemon.service import hits, shortlist
 from palace_daemon.service.ranking import Ranking, Words, check, evidence, project_name
 from palace_daemon.store import vectors, views
-from palace_daemon.store.mirror import NO_DATE, Snapshot
+from palace_daemon.store.mirror import Snapshot
 from palace_daemon.store.sqlite import Connection
 
 _LONE_SURROGATE = re.compile("[\ud800-\udfff]")
@@ -67,6 +67,8 @@ class Recall:
         self, query: RecallQuery, stop: StopSignal | None = None, among: Collection[int] | None = None
     ) -> RecallAnswer:
         """Return ranked hits; see :meth:`palace_daemon.service.api.Palace.recall`.
+
+        Budgets are for :func:`palace_daemon.service.hits.fitted` to apply.
 
         ``among`` is one more filter: the rows of exchanges.
         """
@@ -116,7 +118,7 @@ class Recall:
         if query.since is not None:
             mask = mask & (drawers.started_at >= query.since)
         if query.until is not None:
-            mask = mask & (drawers.started_at < query.until) & (drawers.started_at != NO_DATE)
+            mask = mask & (drawers.started_at < query.until) & (drawers.started_at != dates.NO_DATE)
         return mask
 
     def _check_agent(self, connection: Connection, agent: str) -> None:
@@ -132,7 +134,7 @@ class Recall:
         if not reason and not has_question:
             reason = "the question has no text"
         elif not reason and pending:
-            reason = "some drawers still lack a vector"
+            reason = "some texts still lack a vector"
         return Freshness(
             sources_pending=self._sources_pending(),
             vectors_pending=pending,

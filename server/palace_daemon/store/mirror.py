@@ -16,6 +16,7 @@ from typing import NamedTuple, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
+from palace_daemon.core.dates import NO_DATE
 from palace_daemon.core.ports import Float32
 from palace_daemon.store import matrix, statement_mirror
 from palace_daemon.store.sqlite import Connection
@@ -23,7 +24,6 @@ from palace_daemon.store.statement_mirror import NO_STATEMENTS, Statements
 
 Scalar = TypeVar("Scalar", bound=np.generic)
 
-NO_DATE = np.iinfo(np.int64).min
 _DEAD_SHARE_MAX = 0.25
 """Share of dead rows above which the mirror is loaded anew."""
 
@@ -42,7 +42,7 @@ class Snapshot(NamedTuple):
     agents: NDArray[np.int32]
     """Index into ``agent_names``."""
     started_at: NDArray[np.int64]
-    """UTC epoch ms; :data:`NO_DATE` where unknown."""
+    """UTC epoch ms; :data:`palace_daemon.core.dates.NO_DATE` where unknown."""
     lengths: NDArray[np.float64]
     """Number of terms."""
     is_live: NDArray[np.bool_]

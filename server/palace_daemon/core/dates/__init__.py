@@ -1,4 +1,4 @@
-"""Reads the dates in a question: the spans of time that it names, and whether it asks for the first or the latest.
+"""Reads the dates in a question: the spans of time that it names.
 
 What is read and what is not:
 
@@ -24,7 +24,6 @@ from numpy.typing import NDArray
 from palace_daemon.core.dates import calendar
 from palace_daemon.core.dates.calendar import DAY_MS, MINUTE_MS
 from palace_daemon.core.dates.found import DateKind, Found
-from palace_daemon.core.dates.order import Order, order_of
 from palace_daemon.core.dates.phrases import phrase, starts
 from palace_daemon.core.dates.words import Words
 
@@ -92,17 +91,6 @@ def _in_utc(found: Found, place: tuple[int, int], utc_offset_minutes: int) -> li
         if start < end:
             read.append(DateSpan(start_ms=start, end_ms=end, words=place, kind=found.kind, certainty=certainty))
     return read
-
-
-def order(text: str) -> Order:
-    """Return whether a question asks for the ``first`` or the ``latest`` of several, or an empty string.
-
-    "The first time", "earliest", "when did we first ..."; "the last time", "most recent", "latest decision", "when was
-    it last changed", "the last thing we said", "in our last session". Not what is the latest by itself ("latest
-    version", "latest Python", "most recent release"), nor "at last", "last name", "first argument", "for the last
-    time", "first-time setup". A text that asks for both gives an empty string.
-    """
-    return order_of(text)
 
 
 def window_weight(span: DateSpan, at_ms: NDArray[np.int64]) -> NDArray[np.float64]:

@@ -12,7 +12,7 @@ from palace_daemon.core.rank.words import Flags, Float64, Rows, confidence, over
 
 
 class Weights(Struct, frozen=True, kw_only=True):
-    """What each signal contributes at most; 0 takes a signal out. Names are those of the parts of a score."""
+    """What each signal is multiplied by; 0 takes a signal out. Names are those of the parts of a score."""
 
     cosine: float = 0.65
     bm25: float = 0.35

@@ -196,6 +196,56 @@ def test_hostile_texts_take_linear_time(unit: str) -> None:
     assert len(statements("", text, "speaker")) <= STATEMENTS_MAX
 
 
+@pytest.mark.parametrize(
+    ("turn", "said"),
+    [
+        ("We moved the queue to Redis, can you check the settings?", "We moved the queue to Redis"),
+        ("I prefer oak for the shelves, so what would fit the hall?", "I prefer oak for the shelves"),
+        ("The boiler was replaced in May and can you find the bill?", "The boiler was replaced in May"),
+        ("Our lease ends in June; isn’t that too early?", "Our lease ends in June"),
+    ],
+)
+def test_what_a_question_says_before_it_asks_is_a_statement(turn: str, said: str) -> None:
+    assert [statement.text for statement in statements(turn, "", "prompt")] == [said]
+
+
+@pytest.mark.parametrize(
+    "turn",
+    [
+        "Can you tell me when it rains, and how much?",
+        "What about the cache, is it warm?",
+        "So, is the cache warm, and does it stay so?",
+        "OK then, how is it done?",
+        "Is it the way that we did and that you know?",
+    ],
+)
+def test_a_question_that_only_asks_gives_no_statement(turn: str) -> None:
+    assert statements(turn, "", "prompt") == ()
+
+
+@pytest.mark.parametrize(
+    ("turn", "occasion"),
+    [
+        ("Always explain each step when I ask about fractions.", "fractions"),
+        ("Never push to main if the nightly build is red.", ""),
+        ("Always tell me first, if the nightly build is red!", "the nightly build is red"),
+        ("Whenever we talk about rent, always give it per month.", "rent"),
+        ("When the disk is nearly full, never delete the logs.", "the disk is nearly full"),
+        ("I never eat fish.", ""),
+        ("When I ask about boats.", ""),
+    ],
+)
+def test_the_occasion_of_a_wish_is_a_statement_of_its_own(turn: str, occasion: str) -> None:
+    found = statements(turn, "", "prompt")
+    assert [statement.text for statement in found[1:]] == ([occasion] if occasion else [])
+    assert all(statement.is_wish for statement in found[1:])
+
+
+def test_what_stands_between_words_of_a_question_takes_linear_time() -> None:
+    assert statements(f"we went{' ' * 200_000}home?", "", "prompt") == ()
+    assert statements(f"we went home{', ' * 100_000}?", "", "prompt") == ()
+
+
 def test_a_sentence_that_the_tokeniser_takes_apart_still_fits_the_model() -> None:
     (said,) = statements("\ud55c\uad6d\uc5b4\ub85c " * 100, "", "prompt")
     assert len(unicodedata.normalize("NFKD", said.text)) <= STATEMENT_CHARS_MAX

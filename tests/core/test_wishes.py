@@ -97,6 +97,36 @@ def test_what_once_was_is_asked_without_a_request(question: str) -> None:
     assert not is_request(question)
 
 
+@pytest.mark.parametrize(
+    "question",
+    [
+        "How do we fire the kiln?",
+        "how do we name the jars",
+        "I need to fire the kiln alone, what cones do we use?",
+        "What advice does Ben give on glazes?",
+        "Walk me through what the timer does step by step",
+    ],
+)
+def test_how_things_are_done_among_us_is_asked_without_a_request(question: str) -> None:
+    assert not is_request(question)
+
+
+@pytest.mark.parametrize(
+    "question",
+    [
+        "How can we fire the kiln faster?",
+        "How should we name the jars?",
+        "How do I glaze a bowl?",
+        "What does it take to fire a bowl, any tips?",
+        "Can you suggest a clay, and does one need a wheel for it?",
+        "Can you tell what does a good kiln need?",
+        "I need to do well, what do you recommend?",
+    ],
+)
+def test_what_somebody_would_do_for_the_first_time_is_a_request(question: str) -> None:
+    assert is_request(question)
+
+
 _LOOSE = re.compile(rf"{wishes._SELF}(?:\W{{1,3}}[\w'-]{{1,30}}){{0,4}}?\W{{1,3}}(?:{wishes._TASTES})\b", re.IGNORECASE)
 """A speaker, up to four words, a taste: as one would write it, in exponential time."""
 

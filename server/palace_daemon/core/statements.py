@@ -1,8 +1,10 @@
 """The sentences in which a person says something: what is asked for later is mostly one of them.
 
-A statement is a sentence of a user turn that is no question. Told among other things, in a long exchange, it is lost in
-the vector of the whole; with a vector of its own it is found. Where people talk to each other, both sides say
-statements, and the speaker's name stands before each.
+A statement is a sentence of a user turn that is no question, or what a question says before it asks ("I moved the queue
+to Redis, can you check the settings?"). Told among other things, in a long exchange, it is lost in the vector of the
+whole; with a vector of its own it is found. Where people talk to each other, both sides say statements, and the
+speaker's name stands before each. A standing wish that names its occasion ("short answers when I ask about SQL") gives
+one statement more, the occasion alone: that is what later requests resemble.
 
 Pure functions, safe from any thread; the same exchange gives the same statements in the same order.
 """
@@ -16,10 +18,10 @@ from typing import NamedTuple
 
 from palace_daemon.core.boundaries import fences
 from palace_daemon.core.sentences import label_of
-from palace_daemon.core.wishes import is_wish
+from palace_daemon.core.wishes import is_wish, occasion_of
 from palace_daemon.model import UserKind
 
-STATEMENTS_VERSION = 1
+STATEMENTS_VERSION = 2
 """Raised when :func:`statements` gives others for the same exchange: stored ones are then made anew."""
 
 STATEMENTS_MAX = 32
@@ -44,6 +46,19 @@ _NOT_SAID = re.compile(r"[ \t]*(?:>|\||[$%] |@@|\+\+\+|---|at [\w$.<>]+ ?\(|File
 _WORD = re.compile(r"[^\W\d_]+(?:['\u2019-][^\W\d_]+)*")
 _UNSPACED = re.compile("[\u0e01-\u0e4e\u3041-\u30ff\u3400-\u4dbf\u4e00-\u9fff]")
 _QUESTION_ENDS = ("?", "\uff1f")
+_ASKING = (
+    r"(?:can(?:'t)?|could(?:n't)?|will|won't|would(?:n't)?|do(?:n't)?|does(?:n't)?|did(?:n't)?|is(?:n't)?|are(?:n't)?"
+    r"|was(?:n't)?|were(?:n't)?|should(?:n't)?|shall|have|haven't|has|had|may|might|what(?:'s)?|how(?:'s)?|why|which"
+    r"|when|where|who|whose|whom|any)\b"
+)
+_JOINING = r"(?:and|so|but|or|then|also|please|perhaps|maybe)\s+"
+_BEGINS_TO_ASK = re.compile(
+    rf"[,;:]\s+(?:{_JOINING})?(?={_ASKING})"
+    rf"|(?<!\s)\s+(?:and|so|but)\s+(?={_ASKING}\s+(?:i|we|you|they|he|she|it|there|this|that|the|my|our|your)\b)",
+    re.IGNORECASE,
+)
+_ASKS_AT_ONCE = re.compile(rf"(?:(?:and|so|but|or|then|also|ok|okay|hey|hi|well|please)[, ]+)*{_ASKING}", re.IGNORECASE)
+_BEFORE_ASKING_WORDS_MIN = 4
 _CLOSING = "\"'\u201d\u2019\u00bb*_`)] \t"
 
 
@@ -71,14 +86,22 @@ def statements(user_text: str, reply_text: str, kind: UserKind) -> tuple[Stateme
         return ()
     if kind == "speaker":
         spoken = _spoken(f"{user_text}\n\n{reply_text}")
-        found = [Statement(f"{name}: {said}" if name else said, is_wish(said)) for name, said in spoken]
     else:
-        found = [Statement(said, is_wish(said)) for said in _sentences(user_text)]
-    found = list(dict.fromkeys(found))
+        spoken = (("", said) for said in _sentences(user_text))
+    found = list(dict.fromkeys(statement for name, said in spoken for statement in _statements_of(name, said)))
     if len(found) > STATEMENTS_MAX:
         half = STATEMENTS_MAX // 2
         found = found[:half] + found[-half:]
     return tuple(found)
+
+
+def _statements_of(name: str, said: str) -> Iterator[Statement]:
+    """Yield a sentence as it is embedded, and behind a standing wish its occasion, if it names one."""
+    before = f"{name}: " if name else ""
+    wish = is_wish(said)
+    yield Statement(before + said, wish)
+    if wish and (occasion := occasion_of(said)):
+        yield Statement(before + occasion, is_wish=True)
 
 
 def _spoken(text: str) -> Iterator[tuple[str, str]]:
@@ -92,15 +115,25 @@ def _spoken(text: str) -> Iterator[tuple[str, str]]:
 
 
 def _sentences(text: str) -> Iterator[str]:
-    """Yield the sentences of prose that are no questions, outside fenced blocks and quotations."""
+    """Yield what sentences of prose say and do not ask, outside fenced blocks and quotations."""
     for line in _without_fences(text).split("\n"):
         if _NOT_SAID.match(line):
             continue
         marker = _MARKER.match(line)
         for match in _SENTENCE.finditer(line, marker.end() if marker else 0):
-            sentence = match.group().strip()
-            if _is_statement(sentence):
-                yield _beginning(sentence)
+            said = _said_in(match.group().strip())
+            if _is_statement(said):
+                yield _beginning(said)
+
+
+def _said_in(sentence: str) -> str:
+    """Return the sentence, of a question what stands before it begins to ask: mostly nothing."""
+    if not sentence.rstrip(_CLOSING).endswith(_QUESTION_ENDS):
+        return sentence
+    plain = sentence.replace("\u2019", "'")
+    asks = None if _ASKS_AT_ONCE.match(plain) else _BEGINS_TO_ASK.search(plain)
+    said = sentence[: asks.start()] if asks else ""
+    return said if len(said.split()) >= _BEFORE_ASKING_WORDS_MIN else ""
 
 
 def _without_fences(text: str) -> str:
@@ -115,9 +148,7 @@ def _without_fences(text: str) -> str:
 
 
 def _is_statement(sentence: str) -> bool:
-    """Return whether a sentence says something in words."""
-    if sentence.rstrip(_CLOSING).endswith(_QUESTION_ENDS):
-        return False
+    """Return whether a text says something in words."""
     letters = sum(char.isalpha() or char in " '\u2019,." for char in sentence)
     if letters < _LETTERS_SHARE_MIN * len(sentence):
         return False

@@ -17,7 +17,7 @@ class Weights(Struct, frozen=True, kw_only=True):
     cosine: float = 0.65
     bm25: float = 0.35
     statement: float = 0.5
-    wish: float = 0.35
+    wish: float = 0.6
     sentence: float = 0.2
     date: float = 0.4
 

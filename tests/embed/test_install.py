@@ -15,7 +15,8 @@ from pathlib import Path
 import pytest
 
 from palace_daemon.embed import download, minilm, registry
-from palace_daemon.embed.install import DOWNLOADS, LOCK_FILE, install
+from palace_daemon.embed.install import DOWNLOADS, install
+from palace_daemon.embed.placement import LOCK_FILE
 from palace_daemon.errors import CancelledError, ModelError
 from palace_daemon.model import Progress
 
@@ -139,7 +140,7 @@ def test_another_models_folder_is_refused_and_kept(original_dir: Path, tmp_path:
     folder.mkdir()
     shutil.copy(original_dir / "model.safetensors", folder)
     (folder / "tokenizer.json").write_text("{}", encoding="utf-8")
-    with pytest.raises(ModelError, match=r"tokenizer\.json has sha256 .* expected .*other models are not supported"):
+    with pytest.raises(ModelError, match=r"tokenizer\.json has sha256 .* expected .*give it another id"):
         install(INT8, tmp_path / "models", source=folder)
     assert (folder / "tokenizer.json").exists()
     assert registry.installed(tmp_path / "models") == ()
@@ -184,7 +185,7 @@ def test_a_graph_that_fails_its_golden_vectors_is_not_placed(
 ) -> None:
     from palace_daemon.embed import graph_int8  # noqa: PLC0415
 
-    monkeypatch.setattr(graph_int8, "GELU_SHIFT", 0.05)  # cuts off GELU's negative part
+    monkeypatch.setattr(graph_int8, "REACH", 0.5)  # clips what LayerNorms give
     with pytest.raises(ModelError, match="fails its golden vectors"):
         install(INT8, tmp_path, source=original_dir)
     assert registry.installed(tmp_path) == ()
@@ -214,12 +215,12 @@ def test_a_kill_at_any_step_leaves_nothing_or_all_and_the_next_install_completes
     code = """
 import os, signal, sys
 from pathlib import Path
-from palace_daemon.embed import install as installer
+from palace_daemon.embed import install as installer, placement
 folder, source, unit = Path(sys.argv[1]), Path(sys.argv[2]), sys.argv[3]
 def die(*args):
     os.kill(os.getpid(), signal.SIGKILL)
 if unit == "flush":  # between the writing of the files and the rename
-    installer._flush = die
+    placement._flush = die
 installer.install("all-minilm-l6-v2-int8", folder, source=source, on_progress=lambda s: s.unit == unit and die())
 """
     for unit in ("bytes verified", "graphs built", "texts checked", "flush"):

@@ -16,14 +16,14 @@ INT8 = "all-minilm-l6-v2-int8"
 FP32 = "all-minilm-l6-v2-fp32"
 
 
-def test_known_models_are_listed_default_first() -> None:
-    assert registry.model_ids() == (INT8, FP32)
+def test_known_models_are_listed_default_first(tmp_path: Path) -> None:
+    assert registry.model_ids(tmp_path) == (INT8, FP32)
     assert registry.DEFAULT_MODEL == INT8 == EmbedConfig().model
 
 
-def test_an_unknown_model_is_refused_by_naming_the_known() -> None:
+def test_an_unknown_model_is_refused_by_naming_the_known(tmp_path: Path) -> None:
     with pytest.raises(ModelError, match=f"'bert-large'.*{INT8}, {FP32}"):
-        registry.spec("bert-large")
+        registry.spec("bert-large", tmp_path)
 
 
 def test_precisions_have_fingerprints_of_their_own() -> None:

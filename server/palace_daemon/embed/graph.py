@@ -7,9 +7,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from palace_daemon.embed.weights import HIDDEN, LAYER_NORM_EPSILON
-
 if TYPE_CHECKING:
+    from palace_daemon.embed.shape import BertShape
     from palace_daemon.embed.weights import Float32
 
 MICROSOFT = "com.microsoft"
@@ -27,13 +26,15 @@ OUTPUT = "vector"
 class GraphWriter:
     """Collects nodes and constants; values are named by strings, as in ONNX. Not thread-safe."""
 
-    def __init__(self) -> None:
+    def __init__(self, shape: BertShape) -> None:
         from onnx import helper, numpy_helper  # noqa: PLC0415 - 150 ms, and only building needs it
 
+        self._shape = shape
         self._helper = helper
         self._to_tensor = numpy_helper.from_array
         self._nodes: list[Any] = []
         self._constants: dict[str, Any] = {}
+        self._tokens: str | None = None
 
     def constant(self, name: str, value: NDArray[Any]) -> str:
         """Add a constant once and return its name; the first value given under a name stays."""
@@ -61,7 +62,7 @@ class GraphWriter:
             self.constant(f"{name}_gain", gain),
             self.constant(f"{name}_bias", bias),
             axis=-1,
-            epsilon=LAYER_NORM_EPSILON,
+            epsilon=self._shape.layer_norm_epsilon,
         )
 
     def positions(self, table: Float32) -> str:
@@ -69,11 +70,16 @@ class GraphWriter:
 
         Sliced directly: a ``Gather`` by ``Range`` is rewritten by ONNX Runtime's optimiser into a broken ``Slice``.
         """
-        tokens = self.op("Slice", self.op("Shape", INPUT_IDS), self.ints(1), self.ints(2))
-        return self.op("Slice", self.constant("positions", table), self.ints(0), tokens)
+        return self.op("Slice", self.constant("positions", table), self.ints(0), self.tokens())
+
+    def tokens(self) -> str:
+        """Return the number of tokens of each text, int64 ``[1]``; it is found once."""
+        if self._tokens is None:
+            self._tokens = self.op("Slice", self.op("Shape", INPUT_IDS), self.ints(1), self.ints(2))
+        return self._tokens
 
     def finish(self, vectors: str, *, masked: bool) -> bytes:
-        """Normalise ``vectors`` ``[batch, 384]`` to length 1, make them the output, and return the model's bytes."""
+        """Normalise ``vectors`` ``[batch, hidden]`` to length 1, make them the output, and return the model's bytes."""
         from onnx import TensorProto, checker  # noqa: PLC0415
 
         helper = self._helper
@@ -82,7 +88,7 @@ class GraphWriter:
         inputs = [helper.make_tensor_value_info(INPUT_IDS, TensorProto.INT64, ["batch", "tokens"])]
         if masked:
             inputs.append(helper.make_tensor_value_info(INPUT_MASK, TensorProto.INT32, ["batch", "tokens"]))
-        output = helper.make_tensor_value_info(OUTPUT, TensorProto.FLOAT, ["batch", HIDDEN])
+        output = helper.make_tensor_value_info(OUTPUT, TensorProto.FLOAT, ["batch", self._shape.hidden])
         graph = helper.make_graph(self._nodes, "minilm", inputs, [output], list(self._constants.values()))
         opsets = [helper.make_opsetid("", OPSET), helper.make_opsetid(MICROSOFT, MICROSOFT_OPSET)]
         model = helper.make_model(graph, opset_imports=opsets, ir_version=IR_VERSION, producer_name="palace-daemon")

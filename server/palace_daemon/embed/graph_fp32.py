@@ -11,21 +11,23 @@ from __future__ import annotations
 import numpy as np
 
 from palace_daemon.embed.graph import INPUT_IDS, INPUT_MASK, MICROSOFT, GraphWriter
-from palace_daemon.embed.weights import HEADS, Float32, LayerWeights, Weights
+from palace_daemon.embed.weights import Float32, LayerWeights, Weights
 
 
 def build(weights: Weights) -> bytes:
-    """Return the ONNX model: int64 ids and int32 mask ``[batch, tokens]`` to float32 unit vectors ``[batch, 384]``."""
-    graph = GraphWriter()
+    """Return the ONNX model: int64 ids and int32 mask ``[batch, tokens]`` to unit vectors ``[batch, hidden]``."""
+    shape = weights.shape
+    graph = GraphWriter(shape)
     x = graph.op("Gather", graph.constant("words", weights.words), INPUT_IDS)
     x = graph.op("Add", x, graph.positions(weights.positions))
     x = graph.layer_norm(x, "embedding", *weights.embedding_norm)
     for index, layer in enumerate(weights.layers):
-        x = _add_layer(graph, x, layer, str(index))
-    return graph.finish(_mean_over_tokens(graph, x), masked=True)
+        x = _add_layer(graph, x, layer, str(index), heads=shape.heads)
+    pooled = _first_token(graph, x) if shape.pooling == "cls" else _mean_over_tokens(graph, x)
+    return graph.finish(pooled, masked=True)
 
 
-def _add_layer(graph: GraphWriter, x: str, layer: LayerWeights, name: str) -> str:
+def _add_layer(graph: GraphWriter, x: str, layer: LayerWeights, name: str, *, heads: int) -> str:
     matrix = np.concatenate([w for w, _ in layer.qkv]).T
     bias = np.concatenate([b for _, b in layer.qkv])
     context = graph.op(
@@ -35,7 +37,7 @@ def _add_layer(graph: GraphWriter, x: str, layer: LayerWeights, name: str) -> st
         graph.constant(f"qkv_{name}_bias", bias),
         INPUT_MASK,
         domain=MICROSOFT,
-        num_heads=HEADS,
+        num_heads=heads,
     )
     attended = _add_linear(graph, context, f"out_{name}", *layer.linear("attention.output.dense"))
     hidden = graph.layer_norm(
@@ -51,6 +53,11 @@ def _add_layer(graph: GraphWriter, x: str, layer: LayerWeights, name: str) -> st
 def _add_linear(graph: GraphWriter, x: str, name: str, matrix: Float32, bias: Float32) -> str:
     product = graph.op("MatMul", x, graph.constant(name, matrix.T))
     return graph.op("Add", product, graph.constant(f"{name}_bias", bias))
+
+
+def _first_token(graph: GraphWriter, x: str) -> str:
+    """Take the vector of ``[CLS]``."""
+    return graph.op("Gather", x, graph.constant("first", np.array(0, np.int64)), axis=1)
 
 
 def _mean_over_tokens(graph: GraphWriter, x: str) -> str:

@@ -33,6 +33,7 @@ class HashingEmbedder:
         self.model_id = model_id
         self.max_tokens = max_tokens
         self.fingerprint = f"{model_id}@1"
+        self.truncated = 0
         self._is_closed = False
 
     def embed_passages(self, texts: Sequence[str], stop: StopSignal | None = None) -> Float32:

@@ -8,10 +8,13 @@ from __future__ import annotations
 
 import itertools
 import logging
+import math
 import os
 import threading
+import time
 from collections import deque
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -20,13 +23,13 @@ from numpy.typing import NDArray
 from palace_daemon.embed import registry
 from palace_daemon.embed.arithmetic import PRECISE_KEY, IntegerArithmetic, integer_arithmetic
 from palace_daemon.embed.graph import INPUT_IDS, INPUT_MASK, OUTPUT
+from palace_daemon.embed.priority import lower_this_thread
 from palace_daemon.embed.tokens import open_tokenizer
 from palace_daemon.errors import CancelledError, ClosedError, ModelError
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
     from concurrent.futures import Future
-    from pathlib import Path
 
     from onnxruntime import InferenceSession
     from tokenizers import Tokenizer
@@ -64,7 +67,7 @@ class OnnxEmbedder:
         self._is_batched = spec.precision == "fp32"
         self._session = session
         self._tokenizer = tokenizer
-        self._pool = ThreadPoolExecutor(threads, thread_name_prefix="palace-embed")
+        self._pool = ThreadPoolExecutor(threads, "palace-embed", initializer=lower_this_thread)
         self._lock = threading.Lock()
         self.truncated = 0
         """Passages that were cut at ``max_tokens``, all of them because the caller asked for it."""
@@ -186,22 +189,23 @@ class OnnxEmbedder:
             raise ClosedError("the embedder is closed")
         rows, texts = job
         try:
-            vectors: Float32 = self._session.run([OUTPUT], self._feed(texts))[0]
+            vectors: Float32 = self._session.run([OUTPUT], _feed(texts, is_batched=self._is_batched))[0]
         except Exception as exc:  # the binding's exceptions share no base but Exception
             raise ModelError(f"{self.model_id} failed: {exc}") from exc
         if not np.isfinite(vectors).all():
             raise ModelError(f"{self.model_id} gave a vector that is not finite")
         return rows, vectors
 
-    def _feed(self, texts: list[Ids]) -> dict[str, NDArray[Any]]:
-        width = max(map(len, texts))
-        ids = np.zeros((len(texts), width), np.int64)  # 0 is [PAD]
-        for row, text in enumerate(texts):
-            ids[row, : len(text)] = text
-        if not self._is_batched:
-            return {INPUT_IDS: ids}
-        lengths = np.array([len(text) for text in texts])
-        return {INPUT_IDS: ids, INPUT_MASK: (np.arange(width) < lengths[:, None]).astype(np.int32)}
+
+def _feed(texts: list[Ids], *, is_batched: bool) -> dict[str, NDArray[Any]]:
+    width = max(map(len, texts))
+    ids = np.zeros((len(texts), width), np.int64)  # 0 is [PAD]
+    for row, text in enumerate(texts):
+        ids[row, : len(text)] = text
+    if not is_batched:
+        return {INPUT_IDS: ids}
+    lengths = np.array([len(text) for text in texts])
+    return {INPUT_IDS: ids, INPUT_MASK: (np.arange(width) < lengths[:, None]).astype(np.int32)}
 
 
 def usable_cores() -> int:
@@ -220,7 +224,7 @@ def load(model_id: str, models_dir: Path, threads: int = 0) -> OnnxEmbedder:
     Raises:
         ModelError: The model is unknown, missing or broken; the hint says how to mend it.
     """
-    spec = registry.spec(model_id)
+    spec = registry.spec(model_id, models_dir)
     return open_folder(spec, registry.check_installed(model_id, models_dir), threads)
 
 
@@ -234,7 +238,12 @@ def open_folder(spec: ModelSpec, folder: Path, threads: int = 0) -> OnnxEmbedder
         raise ModelError(f"threads must not be negative, got {threads}")
     tokenizer = open_tokenizer((folder / registry.TOKENIZER_FILE).read_text(encoding="utf-8"))
     session = _open_session(folder / registry.GRAPH_FILE, precise=_needs_precise_kernels(spec))
-    return OnnxEmbedder(spec, session, tokenizer, threads or usable_cores())
+    kind = OnnxEmbedder
+    if spec.is_added:
+        from palace_daemon.embed.windows import WindowedEmbedder  # noqa: PLC0415 - it builds on this module
+
+        kind = WindowedEmbedder
+    return kind(spec, session, tokenizer, threads or usable_cores())
 
 
 def _needs_precise_kernels(spec: ModelSpec) -> bool:
@@ -246,7 +255,37 @@ def _needs_precise_kernels(spec: ModelSpec) -> bool:
     return found.precise_kernels
 
 
-def _open_session(path: Path, *, precise: bool) -> InferenceSession:
+def run_profiled(model_id: str, models_dir: Path, ids: Ids, runs: int, prefix: Path) -> tuple[Path, float]:
+    """Run one text ``runs`` times, as a query is run.
+
+    Returns the runtime's profile, a JSON file, and the least CPU time of a run in seconds.
+
+    Args:
+        model_id: A known model.
+        models_dir: Holds the installed models.
+        ids: Token ids of the text, special tokens included.
+        runs: How often.
+        prefix: Path that the file's name begins with.
+
+    Raises:
+        ModelError: The model is missing or broken, or the runtime failed.
+    """
+    spec = registry.spec(model_id, models_dir)
+    path = registry.check_installed(model_id, models_dir) / registry.GRAPH_FILE
+    session = _open_session(path, precise=_needs_precise_kernels(spec), profile_prefix=str(prefix))
+    feed = _feed([ids], is_batched=spec.precision == "fp32")
+    try:
+        least_s = math.inf
+        for _ in range(runs):
+            started = time.thread_time()
+            session.run([OUTPUT], feed)
+            least_s = min(least_s, time.thread_time() - started)
+        return Path(session.end_profiling()), least_s
+    except Exception as exc:  # the binding's exceptions share no base but Exception
+        raise ModelError(f"{model_id} failed: {exc}") from exc
+
+
+def _open_session(path: Path, *, precise: bool, profile_prefix: str = "") -> InferenceSession:
     import onnxruntime  # noqa: PLC0415 - 60 ms that importing this module must not cost
 
     options = onnxruntime.SessionOptions()
@@ -256,6 +295,9 @@ def _open_session(path: Path, *, precise: bool) -> InferenceSession:
     options.enable_mem_pattern = False
     options.log_severity_level = 3
     options.add_session_config_entry(PRECISE_KEY, "1" if precise else "0")
+    if profile_prefix:
+        options.enable_profiling = True
+        options.profile_file_prefix = profile_prefix
     try:
         return onnxruntime.InferenceSession(str(path), options, providers=["CPUExecutionProvider"])
     except Exception as exc:  # the binding's exceptions share no base but Exception

@@ -1,4 +1,4 @@
-"""Reads the original weights of all-MiniLM-L6-v2 and checks that they are what the graph builders expect."""
+"""Reads the weights of a BERT encoder and checks that they are what the graph builders expect."""
 
 from __future__ import annotations
 
@@ -7,20 +7,21 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
+from palace_daemon.embed.tensor_file import TensorFile
 from palace_daemon.errors import ModelError
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from pathlib import Path
+
+    from palace_daemon.embed.shape import BertShape
 
 Float32 = NDArray[np.float32]
 
-HIDDEN = 384
-INNER = 1536
-HEADS = 12
-LAYERS = 6
-MAX_TOKENS = 512
-LAYER_NORM_EPSILON = 1e-12
-"""These six stand in the model's own ``config.json``."""
+PREFIXES = ("", "bert.")
+"""What may stand before all names: nothing, or ``bert.`` where the encoder was saved as part of a larger model."""
+_SAMPLE = "embeddings.word_embeddings.weight"
+"""A tensor that every BERT has, by which the prefix is found."""
 
 
 class LayerWeights:
@@ -41,37 +42,79 @@ class LayerWeights:
 
 
 class Weights:
-    """All weights of the encoder, float32."""
+    """All weights of the encoder, float32, under the names that they have without a prefix."""
 
-    def __init__(self, tensors: dict[str, Float32]) -> None:
-        self._tensors = tensors
-        self.words = tensors["embeddings.word_embeddings.weight"]
-        """``[vocabulary, 384]``."""
+    def __init__(self, tensors: dict[str, Float32], shape: BertShape) -> None:
+        self.shape = shape
+        self.tensors = tensors
+        self.words = tensors[_SAMPLE]
+        """``[vocabulary, hidden]``."""
         token_type = tensors["embeddings.token_type_embeddings.weight"][0]
         self.positions: Float32 = tensors["embeddings.position_embeddings.weight"] + token_type
-        """``[512, 384]``, with the row of token type 0 added: a text here is always one segment."""
-        self.layers = tuple(LayerWeights(tensors, index) for index in range(LAYERS))
+        """``[positions, hidden]``, with the row of token type 0 added: a text here is always one segment."""
+        self.layers = tuple(LayerWeights(tensors, index) for index in range(shape.layers))
 
     @property
     def embedding_norm(self) -> tuple[Float32, Float32]:
         """Gain and bias of the LayerNorm over the embeddings."""
-        return self._tensors["embeddings.LayerNorm.weight"], self._tensors["embeddings.LayerNorm.bias"]
+        return self.tensors["embeddings.LayerNorm.weight"], self.tensors["embeddings.LayerNorm.bias"]
 
 
-def read_weights(path: Path) -> Weights:
-    """Return the weights stored in a ``model.safetensors``.
+def read_weights(path: Path, shape: BertShape) -> Weights:
+    """Return the weights stored in a ``model.safetensors``, with or without a ``bert.`` prefix.
 
     Raises:
-        ModelError: The file cannot be read or holds another model.
+        ModelError: The file cannot be read, a tensor is missing, or one has another shape than ``shape`` says.
     """
-    from safetensors.numpy import load_file  # noqa: PLC0415 - only building a model needs it
+    stored = TensorFile(path)
+    prefix = next((p for p in PREFIXES if p + _SAMPLE in stored), None)
+    if prefix is None:
+        some = ", ".join(sorted(stored)[:3])
+        raise ModelError(
+            f"{path} holds no {_SAMPLE}, with or without bert. before it (it begins with {some})",
+            hint="it must hold the encoder of a BERT; for another layout give a ready model.onnx",
+        )
+    tensors: dict[str, Float32] = {}
+    for name, expected in expected_shapes(shape):
+        if prefix + name not in stored:
+            raise ModelError(f"{path} lacks the tensor {prefix + name}", hint="is the config.json of another model?")
+        found = stored.shape_of(prefix + name)
+        if not _fits(found, expected):
+            raise ModelError(
+                f"{path}: {prefix + name} has the shape {list(found)}, expected {list(expected)}",
+                hint="is the config.json of another model?",
+            )
+        tensor = stored[prefix + name]
+        if not np.isfinite(tensor).all():
+            raise ModelError(f"{path}: {prefix + name} holds numbers that are not finite")
+        tensors[name] = tensor
+    return Weights(tensors, shape)
 
-    try:
-        tensors = load_file(path)
-        weights = Weights(tensors)
-        shapes = [weights.words.shape[1:], weights.positions.shape, weights.layers[-1].linear("output.dense")[0].shape]
-    except Exception as exc:  # the binding raises its own SafetensorError, a bare Exception
-        raise ModelError(f"cannot read the weights in {path}: {exc}") from exc
-    if shapes != [(HIDDEN,), (MAX_TOKENS, HIDDEN), (HIDDEN, INNER)]:
-        raise ModelError(f"{path} does not hold all-MiniLM-L6-v2: shapes {shapes}")
-    return weights
+
+def expected_shapes(shape: BertShape) -> Iterator[tuple[str, tuple[int, ...]]]:
+    """Yield name and shape of every tensor of the encoder; -1 stands for any number."""
+    hidden, inner = shape.hidden, shape.intermediate
+    yield _SAMPLE, (shape.vocabulary, hidden)
+    yield "embeddings.position_embeddings.weight", (shape.positions, hidden)
+    yield "embeddings.token_type_embeddings.weight", (-1, hidden)
+    yield "embeddings.LayerNorm.weight", (hidden,)
+    yield "embeddings.LayerNorm.bias", (hidden,)
+    linear = {
+        "attention.self.query": (hidden, hidden),
+        "attention.self.key": (hidden, hidden),
+        "attention.self.value": (hidden, hidden),
+        "attention.output.dense": (hidden, hidden),
+        "intermediate.dense": (inner, hidden),
+        "output.dense": (hidden, inner),
+    }
+    for index in range(shape.layers):
+        for name, matrix in linear.items():
+            yield f"encoder.layer.{index}.{name}.weight", matrix
+            yield f"encoder.layer.{index}.{name}.bias", matrix[:1]
+        for name in ("attention.output.LayerNorm", "output.LayerNorm"):
+            yield f"encoder.layer.{index}.{name}.weight", (hidden,)
+            yield f"encoder.layer.{index}.{name}.bias", (hidden,)
+
+
+def _fits(found: tuple[int, ...], expected: tuple[int, ...]) -> bool:
+    return len(found) == len(expected) and all(e in {-1, f} for f, e in zip(found, expected, strict=True))

@@ -1,153 +1,170 @@
 """How fast are the models, how close is int8 to fp32, and does a vector depend on its company?
 
-The models take turns text by text on one thread, so that whatever else the machine does falls on all alike; only CPU
-time of that thread is counted. Then each embeds all texts the way the daemon does, and every vector is compared with
-that of the same text alone.
+All ways to embed take turns in one process: fp32 one text a call, which all else is compared with; fp32 in batches as
+they come; the runtime's own dynamic int8; and the product's two models, as the daemon runs them. What is counted:
+
+* ``tokensPerCpuSecond``: CPU time of the whole process, one thread, everything from text to vector: tokenising,
+  padding, the graph, handing texts to threads. How fast tokenising alone is stands beside it. Tokens are those of the
+  texts; padding is work, not output.
+* ``textsPerSecond``: by the wall clock, on all threads, over the first round.
+* ``cosineToFp32``: of each text's vector with the one that fp32 gives it alone.
+* ``worstBatchedVsAlone``: the least cosine of a text's vector in company with its vector alone, from the same graph.
+* ``rssMb``: the most memory that was resident in a process of its own while it embedded some of the texts, the longest
+  among them; interpreter and libraries (``rssBaseMb``) included.
 """
 
 from __future__ import annotations
 
 import argparse
-import itertools
 import json
-import time
-from collections.abc import Iterator, Sequence
+import statistics
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-from numpy.typing import NDArray
-
 from palace_daemon import places
-from palace_daemon.bench import machine
+from palace_daemon.bench import embed_process, embed_report, embed_rows, embed_texts, embed_turns, machine
+from palace_daemon.bench.embed_rows import REFERENCE_MODEL, ROUND_TEXTS, Job
 from palace_daemon.bench.fingerprint import MODEL, fingerprint
-from palace_daemon.core.transcripts import registry as formats
 from palace_daemon.embed import minilm, registry
-from palace_daemon.embed.install import golden, install
+from palace_daemon.embed.tokens import MiniLmTokenCounter
+from palace_daemon.errors import ConfigError
 
-REFERENCE = "all-minilm-l6-v2-fp32"
-PARAGRAPH_CHARS = 600
-"""Paragraphs are joined up to about this length, which gives the 100 to 180 tokens that drawers have."""
-
-Float64 = NDArray[np.float64]
+RESULT_FILE = "embed.json"
+PICTURE_FILE = "embed.svg"
+MODELS = (REFERENCE_MODEL, registry.DEFAULT_MODEL)
+"""The two precisions of one model; a row of another model would have no meaning beside them."""
+_LOADS = 3
+_PEAK_TEXTS = 16
+"""After so many, the longest first, a process takes no more: calls are alike, only their lengths differ."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add this bench's arguments."""
-    parser.add_argument("--path", type=Path, help="transcripts whose paragraphs to embed (default: the golden texts)")
-    parser.add_argument("--texts", type=int, default=200, metavar="N", help="most texts to embed (default 200)")
+    parser.add_argument(
+        "--path", type=Path, help="transcripts whose drawers to embed (default: the packaged set of coding talk)"
+    )
+    parser.add_argument(
+        "--texts",
+        type=int,
+        default=ROUND_TEXTS,
+        metavar="N",
+        help="most texts to embed (default %(default)s; a multiple of it fills all batches)",
+    )
     parser.add_argument(
         "--threads", type=int, default=0, metavar="N", help="threads of texts per second (0: all cores)"
     )
+    parser.add_argument(
+        "--brief", action="store_true", help="the product's models only, without the other ways and without memory"
+    )
+    parser.add_argument("--out", type=Path, metavar="DIR", help=f"write {RESULT_FILE} and {PICTURE_FILE} there")
 
 
 def run(args: argparse.Namespace) -> int:
-    """Print the rows; returns 0, or 1 when there is nothing to embed."""
-    texts = list(dict.fromkeys(paragraphs(args.path) if args.path else golden()[0]))
-    texts = texts[:: max(1, len(texts) // args.texts)][: args.texts]
+    """Print the rows; returns 0, or 1 when there is nothing to embed.
+
+    Raises:
+        ConfigError: A number is below its least, or --out cannot be written to.
+        ModelError: A model cannot be installed or run.
+        SourceError: There is nothing at --path.
+    """
+    if args.texts < 1 or args.threads < 0:
+        raise ConfigError("--texts is at least 1, --threads at least 0")
+    texts = embed_texts.of_transcripts(args.path) if args.path else embed_texts.packaged()
     if not texts:
         print(f"no text in {args.path}")
         return 1
-    report = measure(texts, threads=args.threads)
-    print(json.dumps(report) if args.json else _table(report))
+    report = measure(
+        embed_texts.spread(texts, args.texts),
+        threads=args.threads,
+        with_others=not args.brief,
+        with_memory=not args.brief,
+    )
+    report = {"source": "transcripts" if args.path else "packaged"} | report
+    if args.out:
+        _write(args.out, report)
+    print(json.dumps(report) if args.json else embed_report.table(report))
     return 0
 
 
 def measure(
-    texts: Sequence[str], *, models_dir: Path | None = None, model_ids: Sequence[str] = (), threads: int = 0
+    texts: Sequence[str],
+    *,
+    models_dir: Path | None = None,
+    model_ids: Sequence[str] = (),
+    threads: int = 0,
+    with_others: bool = False,
+    with_memory: bool = False,
+    graphs_dir: Path | None = None,
 ) -> dict[str, Any]:
-    """Return the report: ``rows``, one a model, beside what it was measured on.
+    """Return the report: ``rows``, one for each way to embed, beside what it was measured on.
+
+    The first row is :data:`palace_daemon.bench.embed_rows.REFERENCE`, the last ones are named by their model ids.
 
     Args:
-        texts: Any texts; those above a model's cap are left out.
+        texts: Any texts; those above the cap are left out.
         models_dir: Holds the models; those that are missing are installed.
-        model_ids: The models to compare with fp32; all known ones when empty.
+        model_ids: The product's models to compare; both precisions when empty.
         threads: Threads for ``textsPerSecond``; 0 takes every usable core.
+        with_others: Whether batches, the plain graph and classic int8 take part as well.
+        with_memory: Whether each way runs in a process of its own too, for ``rssMb`` and ``coldLoadMs``.
+        graphs_dir: Keeps the graphs of the others; the cache of the benches if None.
+
+    Raises:
+        ConfigError: No text is left.
+        ModelError: A model cannot be installed or run.
     """
     folder = models_dir or places.models_dir()
-    names = list(dict.fromkeys([REFERENCE, *(model_ids or registry.model_ids())]))
-    for name in names:
-        install(name, folder)
-    embedders = {name: minilm.load(name, folder, threads) for name in names}
-    try:
-        return _measure(texts, embedders)
-    finally:
-        for embedder in embedders.values():
-            embedder.close()
-
-
-def _measure(texts: Sequence[str], embedders: dict[str, minilm.OnnxEmbedder]) -> dict[str, Any]:
-    reference = embedders[REFERENCE]
-    texts = [text for text in texts if reference.count(text) <= reference.max_tokens]
-    tokens = sum(map(reference.count, texts))
-    seconds = dict.fromkeys(embedders, 0.0)
-    alone = {name: np.empty((len(texts), embedder.dim)) for name, embedder in embedders.items()}
-    for embedder in embedders.values():  # the first call of a session allocates
-        embedder.embed_query(texts[0])
-    for row, text in enumerate(texts):
-        turns = list(embedders.items())
-        for name, embedder in turns[row % len(turns) :] + turns[: row % len(turns)]:
-            started = time.thread_time()
-            alone[name][row] = embedder.embed_query(text)
-            seconds[name] += time.thread_time() - started
-    rows = []
-    for name, embedder in embedders.items():
-        started = time.perf_counter()
-        together = embedder.embed_passages(texts).astype(np.float64)
-        took_s = time.perf_counter() - started
-        near = _cosines(alone[name], alone[REFERENCE])
-        rows.append(
-            {
-                "name": name,
-                "tokensPerCpuSecond": round(tokens / seconds[name]),
-                "ratioToFp32": round(seconds[REFERENCE] / seconds[name], 2),
-                "textsPerSecond": round(len(texts) / took_s, 1),
-                "cosineToFp32Mean": round(float(near.mean()), 5),
-                "cosineToFp32Min": round(float(near.min()), 5),
-                "worstBatchedVsAlone": round(float(_cosines(together, alone[name]).min()), 7),
-            }
-        )
-    return {
+    threads = threads or minilm.usable_cores()
+    counter = MiniLmTokenCounter()
+    counts = {text: counter.count(text) for text in texts}
+    texts = [text for text in texts if counts[text] <= counter.max_tokens]
+    if not texts:
+        raise ConfigError("there is no text to embed", hint="texts above the model's cap are left out")
+    tokens = sum(counts[text] for text in texts)
+    with embed_rows.opened(folder, model_ids or MODELS, threads, with_others=with_others, cache=graphs_dir) as ways:
+        rows = embed_turns.rows(ways, texts, tokens, threads)
+        jobs = [way.job for way in ways]
+    del ways  # and with them their sessions, before others need the memory
+    fp32 = max((row for row in rows if row["name"].startswith("fp32")), key=lambda row: int(row["tokensPerCpuSecond"]))
+    report = {
         "texts": len(texts),
         "tokens": tokens,
-        "threads": reference.threads,
+        "threads": threads,
         "machine": machine.describe(),
         "fingerprint": fingerprint(of=MODEL),
-    } | {"rows": rows}
+        "tokenisingTokensPerCpuSecond": round(embed_turns.tokens_per_cpu_second(texts)),
+        "fastestFp32": fp32["name"],
+    }
+    if with_memory:
+        longest_first = sorted(texts, key=lambda text: -counts[text])
+        sample = [longest_first[0], *(text for text in texts if text != longest_first[0])]
+        report |= _in_processes(jobs, rows, folder, threads, sample)
+    return report | {"rows": rows}
 
 
-def _cosines(left: Float64, right: Float64) -> Float64:
-    return np.asarray((left * right).sum(1) / np.linalg.norm(left, axis=1) / np.linalg.norm(right, axis=1))
+def _in_processes(
+    jobs: Sequence[Job], rows: Sequence[dict[str, Any]], models_dir: Path, threads: int, texts: Sequence[str]
+) -> dict[str, Any]:
+    """Add ``rssMb`` to each row; return what goes beside the rows."""
+    for job, row in zip(jobs, rows, strict=True):
+        count = max(_PEAK_TEXTS, job.batch_texts)
+        row["rssMb"] = embed_process.run(job._asdict(), models_dir, threads, texts[:count])["peakMb"]
+    loads = {
+        job.model_id: [embed_process.run(job._asdict(), models_dir, threads, ())["loadMs"] for _ in range(_LOADS)]
+        for job in jobs
+        if job.model_id
+    }
+    return {
+        "rssBaseMb": embed_process.run(Job()._asdict(), models_dir, threads, ())["peakMb"],
+        "coldLoadMs": {model_id: round(statistics.median(times)) for model_id, times in loads.items()},
+    }
 
 
-def paragraphs(path: Path) -> Iterator[str]:
-    """Yield the paragraphs of the transcripts at or below ``path``, joined up to about 600 characters."""
-    for file in sorted(path.rglob("*")) if path.is_dir() else [path]:
-        if not file.is_file():
-            continue
-        data = file.read_bytes()
-        found = formats.detect(str(file), data[: formats.HEAD_BYTES])
-        if found is None:
-            continue
-        for exchange in found.open(str(file), str).feed(data).exchanges:
-            yield from _joined(exchange.user_text)
-            yield from _joined(exchange.reply_text)
-
-
-def _joined(text: str) -> Iterator[str]:
-    current = ""
-    for paragraph in itertools.chain(text.split("\n\n"), [""]):
-        if current and (not paragraph or len(current) + len(paragraph) > PARAGRAPH_CHARS):
-            yield current
-            current = ""
-        current = f"{current}\n\n{paragraph}" if current else paragraph.strip()
-
-
-def _table(report: dict[str, Any]) -> str:
-    head = f"{report['texts']} texts, {report['tokens']} tokens, {report['threads']} threads; {report['machine']}"
-    columns = ("model", "tokens/CPU-s", "x fp32", "texts/s", "cosine mean", "least", "batched vs alone")
-    lines = [head, "".join(f"{column:>{24 if i == 0 else 17}}" for i, column in enumerate(columns))]
-    for row in report["rows"]:
-        cells = list(row.values())
-        lines.append(f"{cells[0]:>24}" + "".join(f"{cell:>17}" for cell in cells[1:]))
-    return "\n".join(lines)
+def _write(folder: Path, report: dict[str, Any]) -> None:
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        (folder / RESULT_FILE).write_text(json.dumps(report) + "\n", encoding="utf-8")
+        (folder / PICTURE_FILE).write_text(embed_report.picture(report), encoding="utf-8")
+    except OSError as exc:
+        raise ConfigError(f"cannot write to {folder}: {exc.strerror}") from exc

@@ -1,5 +1,7 @@
 """Draws what a command prints as an SVG terminal, for the README: ``python -m palace_daemon.bench.picture OUT``.
 
+Its card, dark in itself and so readable on a light and on a dark page, is that of the other pictures as well.
+
 The daemon runs over the packaged sample sessions under a temporary home, so the picture shows the real thing and
 nobody's transcripts.
 """
@@ -23,7 +25,8 @@ _HIT = re.compile(r" ?\d+  \d\.\d+  ")
 LINES_MAX = 26
 _ADVANCE_PX = 8.4
 _LINE_PX = 19
-_MARGIN_PX = 18
+MARGIN_PX = 18
+"""Around what a card shows."""
 _FONTS = "ui-monospace, DejaVu Sans Mono, Menlo, Consolas, monospace"
 
 
@@ -59,18 +62,30 @@ def _palace(root: str, *arguments: str) -> str:
 
 def svg(lines: list[str]) -> str:
     """Return an SVG of a dark terminal that shows ``lines``; the command and the hits' headings stand out."""
-    width = round(2 * _MARGIN_PX + COLUMNS * _ADVANCE_PX)
-    height = 2 * _MARGIN_PX + _LINE_PX * len(lines)
+    width = round(2 * MARGIN_PX + COLUMNS * _ADVANCE_PX)
+    height = 2 * MARGIN_PX + _LINE_PX * len(lines)
     rows = []
     for number, line in enumerate(lines):
-        y = _MARGIN_PX + _LINE_PX * (number + 0.75)
+        y = MARGIN_PX + _LINE_PX * (number + 0.75)
         rows.append(
-            f'<text x="{_MARGIN_PX}" y="{y:.0f}" fill="{_colour(line)}" xml:space="preserve">{escape(line)}</text>'
+            f'<text x="{MARGIN_PX}" y="{y:.0f}" fill="{_colour(line)}" xml:space="preserve">{escape(line)}</text>'
         )
-    body = "\n".join(rows)
+    return card("\n".join(rows), width, height)
+
+
+def card(body: str, width: int, height: int, title: str = "") -> str:
+    """Return an SVG of a dark card.
+
+    Args:
+        body: SVG elements.
+        width: In pixels.
+        height: In pixels.
+        title: What it shows, for those who do not see it.
+    """
+    named = f"<title>{escape(title)}</title>\n" if title else ""
     return (
         f'<svg xmlns="http://www.w3.org/2000/svg" width="{width}" height="{height}" viewBox="0 0 {width} {height}">\n'
-        f'<rect width="100%" height="100%" rx="8" fill="#14181d"/>\n'
+        f'{named}<rect width="100%" height="100%" rx="8" fill="#14181d"/>\n'
         f'<g font-family="{_FONTS}" font-size="14">\n{body}\n</g>\n</svg>\n'
     )
 

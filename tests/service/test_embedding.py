@@ -12,8 +12,10 @@ from support.claude import append, reply, turn, user
 from palace_daemon.core.ports import Embedder, Float32, StopSignal
 from palace_daemon.embed.hashing import HashingEmbedder
 from palace_daemon.errors import ModelError
-from palace_daemon.service import embedding
-from palace_daemon.service.embedding import EmbeddingLoop, ModelHost
+from palace_daemon.service import embedding, model_host
+from palace_daemon.service.embedding import EmbeddingLoop
+from palace_daemon.service.model_host import ModelHost
+from palace_daemon.service.models import Models
 
 Wait = Callable[..., None]
 MARK = "zanzibar"
@@ -49,14 +51,25 @@ class FlakyLoader:
         return HashingEmbedder()
 
 
-class CountingHost(ModelHost):
-    """Counts how often a loop asks for the model."""
+class CountingModels(Models):
+    """Counts how often a loop asks for a model."""
 
-    waits = 0
+    asked = 0
 
-    def wait(self, timeout_s: float) -> Embedder | None:
-        self.waits += 1
-        return super().wait(timeout_s)
+    def embedder(self, space: str) -> Embedder | None:
+        self.asked += 1
+        return super().embedder(space)
+
+
+def hosted(palace: Any, host: ModelHost) -> Models:
+    """Have the palace use the host."""
+    models = palace._models = palace._embedding._models = Models(host)
+    palace._recall._model_state = models.state
+    return models
+
+
+def loading(loader: Any) -> ModelHost:
+    return ModelHost("hashing", None, loader, space="hashing@1")
 
 
 class RecordingStop(threading.Event):
@@ -78,7 +91,7 @@ class RecordingStop(threading.Event):
 def picky(make_palace: Any) -> tuple[Any, PickyEmbedder]:
     """A palace and its embedder, which refuses texts that hold the mark."""
     palace, embedder = make_palace(), PickyEmbedder()
-    palace._models = palace._embedding._models = ModelHost("", embedder, None)
+    hosted(palace, ModelHost("", embedder, None))
     return palace, embedder
 
 
@@ -91,36 +104,36 @@ def pending(palace: Any) -> int:
 
 
 def test_a_failed_load_keeps_no_thread_busy(palace: Any, wait_until: Wait) -> None:
-    host = CountingHost("hashing", None, FlakyLoader(1))
-    loop = EmbeddingLoop(palace._store, host, lambda _: None)
-    host.start()
-    wait_until(lambda: host.has_failed)
+    models = CountingModels(loading(FlakyLoader(1)))
+    loop = EmbeddingLoop(palace._store, models, lambda _: None)
+    models.start(palace._store.spaces(), loop.wake)
+    wait_until(lambda: models.wanted.has_failed)
     loop.start()
     try:
         threading.Event().wait(0.3)  # the span that is looked at: a busy loop would ask thousands of times
-        assert host.waits <= 2
+        assert models.asked <= 10
     finally:
         loop.close()
-        host.close()
+        models.close()
 
 
 def test_a_failed_load_is_tried_again_and_then_texts_get_vectors(
     make_palace: Any, transcripts: Path, wait_until: Wait, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(embedding, "LOAD_RETRY_FIRST_S", 0.05)
+    monkeypatch.setattr(model_host, "LOAD_RETRY_FIRST_S", 0.05)
     palace, loader = make_palace(), FlakyLoader(2)
-    palace._models = palace._embedding._models = ModelHost("hashing", None, loader)
+    hosted(palace, loading(loader))
     append(transcripts / "a.jsonl", turn(1, "Where is the lever?", "Under the desk."))
     palace.mine([str(transcripts)])
     wait_until(lambda: palace.status().vectors == 1)
-    assert (loader.calls, palace.status().model_state, palace._models.state().reason) == (3, "ready", "")
+    assert (loader.calls, palace.status().model_state, palace._models.state("hashing@1").reason) == (3, "ready", "")
 
 
 def test_between_tries_the_failure_stays_visible_and_nobody_waits(
     make_palace: Any, transcripts: Path, wait_until: Wait
 ) -> None:
-    palace, host = make_palace(), ModelHost("hashing", None, FlakyLoader(1))
-    palace._models = palace._embedding._models = host
+    palace, host = make_palace(), loading(FlakyLoader(1))
+    hosted(palace, host)
     append(transcripts / "a.jsonl", turn(1, "Where is the lever?", "Under the desk."))
     report = palace.mine([str(transcripts)], wait=True)
     assert report.vectors_reason == host.state().reason == "offline, try 1"
@@ -128,7 +141,7 @@ def test_between_tries_the_failure_stays_visible_and_nobody_waits(
 
 
 def test_a_failure_stays_visible_while_the_next_try_runs(monkeypatch: pytest.MonkeyPatch, wait_until: Wait) -> None:
-    monkeypatch.setattr(embedding, "LOAD_RETRY_FIRST_S", 0.01)
+    monkeypatch.setattr(model_host, "LOAD_RETRY_FIRST_S", 0.01)
     flaky, is_trying, go_on = FlakyLoader(1), threading.Event(), threading.Event()
 
     def load(stop: StopSignal) -> Embedder:
@@ -137,7 +150,7 @@ def test_a_failure_stays_visible_while_the_next_try_runs(monkeypatch: pytest.Mon
             assert go_on.wait(10)
         return flaky(stop)
 
-    host = ModelHost("hashing", None, load)
+    host = loading(load)
     host.start()
     try:
         assert is_trying.wait(10)
@@ -152,14 +165,14 @@ def test_a_failure_stays_visible_while_the_next_try_runs(monkeypatch: pytest.Mon
 
 
 def test_tries_grow_rarer_up_to_a_bound() -> None:
-    host = ModelHost("hashing", None, FlakyLoader(100))
+    host = loading(FlakyLoader(100))
     host._stop = stop = RecordingStop(last=8)
     host._keep_loading()
     assert stop.waits == [60, 120, 240, 480, 960, 1800, 1800, 1800]
 
 
 def test_closing_ends_the_wait_for_the_next_try(wait_until: Wait) -> None:
-    host = ModelHost("hashing", None, FlakyLoader(1))
+    host = loading(FlakyLoader(1))
     host.start()
     wait_until(lambda: host.has_failed)
     host.close()
@@ -169,7 +182,7 @@ def test_closing_ends_the_wait_for_the_next_try(wait_until: Wait) -> None:
 
 def test_a_model_that_comes_after_the_end_is_released() -> None:
     late = HashingEmbedder()
-    host = ModelHost("hashing", None, lambda stop: late)
+    host = loading(lambda stop: late)
     host.close()
     host.load_now()
     assert late._is_closed

@@ -9,14 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from palace_daemon.service.projects import (
-    CACHE_ENTRIES,
-    CACHE_S,
-    ProjectResolver,
-    find_project,
-    normalise_cwd,
-    parse_pointer,
-)
+from palace_daemon.repositories import find_project, normalise_cwd, parse_pointer
+from palace_daemon.service.projects import CACHE_ENTRIES, CACHE_S, ProjectResolver
 
 
 class FakeFiles:

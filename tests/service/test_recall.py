@@ -165,7 +165,7 @@ def test_a_new_line_is_recalled_by_words_before_it_has_a_vector(make_palace: Any
     palace = make_palace()
     palace.mine([str(transcripts)], wait=True)
     hold = threading.Event()
-    embedder = palace._models.state().embedder
+    embedder = palace._models.wanted.state().embedder
     embed = embedder.embed_passages
     embedder.embed_passages = lambda texts, stop=None: (hold.wait(10), embed(texts, stop))[1]
     try:
@@ -183,7 +183,7 @@ def test_a_new_line_is_recalled_by_words_before_it_has_a_vector(make_palace: Any
 
 def test_before_the_first_vector_words_answer(make_palace: Any, transcripts: Path) -> None:
     palace = make_palace()
-    embedder = palace._models.state().embedder
+    embedder = palace._models.wanted.state().embedder
     hold = threading.Event()
     embed = embedder.embed_passages
     embedder.embed_passages = lambda texts, stop=None: (hold.wait(10), embed(texts, stop))[1]
@@ -214,7 +214,7 @@ def test_without_a_model_words_answer_and_say_so(mined: Any, tmp_path: Path, mon
 
 
 def test_read_only_palace_answers_beside_the_live_one(mined: Any) -> None:
-    embedder = mined._models.state().embedder
+    embedder = mined._models.wanted.state().embedder
     palace = open_read_only(mined._config, embedder=embedder)
     assert ask(palace, "redis queue").hits == ask(mined, "redis queue").hits
     assert palace.timeline("s1") == mined.timeline("s1")

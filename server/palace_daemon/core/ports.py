@@ -53,8 +53,12 @@ class Embedder(Protocol):
     """Turns texts into unit vectors. Thread-safe; one text has one vector, whatever its company."""
 
     model_id: str
+    fingerprint: str
+    """Names the space of its vectors: equal ones mean comparable vectors."""
     dim: int
     max_tokens: int
+    truncated: int
+    """Passages that were cut, all of them because the caller asked for it."""
 
     def embed_passages(self, texts: Sequence[str], stop: StopSignal | None = None) -> Float32:
         """Return float32 ``[n, dim]``, rows L2-normalised, in the order of ``texts``.

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Literal
+
 from palace_daemon.model.base import Value
 
 NEIGHBOURS_MAX = 3
@@ -100,6 +102,20 @@ class SessionHits(Value):
     hits: tuple[Hit, ...]
 
 
+class Coverage(Value):
+    """How many of the stored texts have a vector of one model."""
+
+    model: str
+    """Its id."""
+    space: str
+    """Its fingerprint: vectors of another version of a model are not compared with these."""
+    role: Literal["answering", "next", "previous"]
+    """``next`` takes over when it covers as much; ``previous`` is kept for going back."""
+    vectors: int
+    texts: int
+    """Distinct texts of drawers and statements."""
+
+
 class Freshness(Value):
     """How current and how complete an answer is."""
 
@@ -110,7 +126,10 @@ class Freshness(Value):
     vectors_reason: str
     """Why vectors took no part, or did so only in part; empty when all drawers have one."""
     model: str
+    """The model whose vectors answer."""
     last_mined_at: int | None
+    coverage: tuple[Coverage, ...] = ()
+    """Of each model that the store has vectors of, the one that answers first."""
 
 
 class RecallAnswer(Value):

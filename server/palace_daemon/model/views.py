@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Literal
 
 from palace_daemon.model.base import SourceState, Value
-from palace_daemon.model.recall import Neighbour
+from palace_daemon.model.recall import Coverage, Neighbour
 from palace_daemon.model.transcripts import ToolUse
 
 
@@ -67,6 +67,19 @@ class SessionView(Value):
     is_automated: bool
 
 
+class ProjectView(Value):
+    """What recall can find of a project."""
+
+    path: str
+    """Empty for what belongs to no project."""
+    name: str
+    sessions: int
+    exchanges: int
+    agents: tuple[str, ...]
+    newest_at: int | None
+    """When its newest exchange began."""
+
+
 class SourceView(Value):
     """A transcript file in a list."""
 
@@ -122,6 +135,26 @@ class ModelView(Value):
     note: str = ""
 
 
+class Embedding(Value):
+    """How the stored texts get their vectors, and how far that is."""
+
+    is_switching: bool = False
+    """Whether the model that is chosen does not answer yet."""
+    coverage: tuple[Coverage, ...] = ()
+    """By role: the model that answers first."""
+    texts_per_s: float = 0.0
+    """Over the last minute, pauses left out."""
+    eta_s: float | None = None
+    """Until nothing is queued, at that pace; None while there is none."""
+    threads: int = 0
+    truncated: int = 0
+    """Texts that a model did not see whole."""
+    model_load_ms: float | None = None
+    """From the start of loading until the chosen model was ready; None before that."""
+    is_paused: bool = False
+    """Whether mining and embedding rest because somebody said so."""
+
+
 class Status(Value):
     """What the daemon holds and does."""
 
@@ -152,3 +185,4 @@ class Status(Value):
     rss_bytes: int
     last_error: str
     last_mined_at: int | None
+    embedding: Embedding = Embedding()

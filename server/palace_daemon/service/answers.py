@@ -9,12 +9,22 @@ import msgspec
 from palace_daemon.core.ports import StopSignal
 from palace_daemon.core.transcripts import registry
 from palace_daemon.errors import NotFoundError, RequestError
-from palace_daemon.model import ExchangeView, ModelView, NoteView, RecallAnswer, RecallQuery, SessionView, SourceView
-from palace_daemon.service import hits, notes, projects_near
-from palace_daemon.service.embedding import ModelHost
-from palace_daemon.service.recall import Recall, as_stored, check_neighbours
+from palace_daemon.model import (
+    Embedding,
+    ExchangeView,
+    ModelView,
+    NoteView,
+    ProjectView,
+    RecallAnswer,
+    RecallQuery,
+    SessionView,
+    SourceView,
+)
+from palace_daemon.service import hits, notes, project_list, projects_near
+from palace_daemon.service.models import Models
+from palace_daemon.service.recall import Recall, as_stored, check_neighbours, coverage
 from palace_daemon.store import hits as around
-from palace_daemon.store import views
+from palace_daemon.store import spaces, views
 from palace_daemon.store.notes import AGENT
 from palace_daemon.store.store import ReadOnlyStore, Store
 
@@ -25,11 +35,11 @@ class Answers:
     def __init__(
         self,
         store: Store | ReadOnlyStore,
-        models: ModelHost,
+        models: Models,
         sources_pending: Callable[[], int],
         list_models: Callable[[], tuple[ModelView, ...]],
     ) -> None:
-        """Take the store, the model, how many sources are still queued, and the list of known models."""
+        """Take the store, the models, how many sources are still queued, and the list of known models."""
         self._reading = store
         self._models = models
         self._list_models = list_models
@@ -85,6 +95,11 @@ class Answers:
         with self._reading.read() as connection:
             return views.sessions(connection, agent=agent, project=project, since=since, limit=limit, offset=offset)
 
+    def projects(self, *, limit: int = 50, offset: int = 0) -> tuple[ProjectView, ...]:
+        """Return projects, the one with the newest exchange first."""
+        with self._reading.read_with_drawers() as (_, drawers):
+            return project_list.of(drawers)[offset : offset + limit]
+
     def sources(self, *, agent: str = "", state: str = "") -> tuple[SourceView, ...]:
         """Return transcript files."""
         with self._reading.read() as connection:
@@ -111,7 +126,13 @@ class Answers:
 
     def models(self) -> tuple[ModelView, ...]:
         """Return the known models."""
-        return self._list_models()
+        chosen = self._models.wanted.model_id
+        return tuple(msgspec.structs.replace(view, is_active=view.model_id == chosen) for view in self._list_models())
+
+    def embedding(self) -> Embedding:
+        """Return how far each model's vectors are."""
+        with self._reading.read() as connection:
+            return Embedding(coverage=coverage(spaces.read(connection)))
 
 
 def _check_drawer(view: ExchangeView, item_id: str) -> None:

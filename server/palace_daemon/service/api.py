@@ -11,6 +11,7 @@ from typing import Protocol
 
 from palace_daemon.core.ports import StopSignal
 from palace_daemon.model import (
+    Embedding,
     ExchangeView,
     ExportReport,
     ForgetReport,
@@ -20,6 +21,7 @@ from palace_daemon.model import (
     ModelView,
     NoteView,
     Progress,
+    ProjectView,
     RecallAnswer,
     RecallQuery,
     SessionView,
@@ -75,6 +77,10 @@ class Palace(Protocol):
         """
         ...
 
+    def projects(self, *, limit: int = 50, offset: int = 0) -> tuple[ProjectView, ...]:
+        """Return the projects that recall can find something of, the one with the newest exchange first."""
+        ...
+
     def sources(self, *, agent: str = "", state: str = "") -> tuple[SourceView, ...]:
         """Return the known transcript files, those that failed first."""
         ...
@@ -99,6 +105,7 @@ class Palace(Protocol):
 
         Raises:
             SourceError: A path does not exist or cannot be read.
+            RequestError: It is to be waited for, and Palace is paused.
         """
         ...
 
@@ -178,6 +185,30 @@ class Palace(Protocol):
 
     def models(self) -> tuple[ModelView, ...]:
         """Return the known models, installed or not."""
+        ...
+
+    def use_model(self, model_id: str) -> None:
+        """Choose a model for good: the settings file is written, then it is loaded and gives every text its vector.
+
+        Returns at once. The former model answers until the new one covers as much; :meth:`embedding` tells how far that
+        is. Naming the one that answers gives up a switch.
+
+        Raises:
+            ModelError: There is no such model.
+            ConfigError: The settings cannot be written, or the environment decides about the model.
+        """
+        ...
+
+    def embedding(self) -> Embedding:
+        """Return which models' vectors there are, how far each is, and at what pace."""
+        ...
+
+    def pause(self) -> None:
+        """Let mining and embedding rest until :meth:`resume`, or until Palace is started anew; recall goes on."""
+        ...
+
+    def resume(self) -> None:
+        """Go on with what waited."""
         ...
 
     def subscribe(self, on_mined: MineListener) -> Callable[[], None]:

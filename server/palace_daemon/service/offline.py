@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 from palace_daemon.model import ModelView
 from palace_daemon.service.answers import Answers
-from palace_daemon.service.embedding import ModelHost
+from palace_daemon.service.models import Models
 from palace_daemon.store import views
 from palace_daemon.store.store import ReadOnlyStore
 
@@ -14,10 +14,8 @@ from palace_daemon.store.store import ReadOnlyStore
 class OfflinePalace(Answers):
     """Answers; what changed in the sources since the last mining is not looked at. Thread-safe."""
 
-    def __init__(
-        self, store: ReadOnlyStore, models: ModelHost, list_models: Callable[[], tuple[ModelView, ...]]
-    ) -> None:
-        """Take the store, the model, and the list of known models."""
+    def __init__(self, store: ReadOnlyStore, models: Models, list_models: Callable[[], tuple[ModelView, ...]]) -> None:
+        """Take the store, the models, and the list of known models."""
         super().__init__(store, models, lambda: 0, list_models)
         self._store = store
 

@@ -13,10 +13,20 @@ import msgspec
 from msgspec import Struct
 
 import palace_daemon
+from palace_daemon import config as settings
 from palace_daemon.config import Config
 from palace_daemon.core.ports import Notifier, StopSignal
-from palace_daemon.errors import CancelledError, ClosedError, PalaceError, StoreBusyError, StoreError, StoreFullError
+from palace_daemon.errors import (
+    CancelledError,
+    ClosedError,
+    PalaceError,
+    RequestError,
+    StoreBusyError,
+    StoreError,
+    StoreFullError,
+)
 from palace_daemon.model import (
+    Embedding,
     ExportReport,
     ForgetReport,
     ForgetRequest,
@@ -30,15 +40,18 @@ from palace_daemon.model import (
 from palace_daemon.service import processes
 from palace_daemon.service.answers import Answers
 from palace_daemon.service.api import MineListener, ProgressListener
-from palace_daemon.service.embedding import EmbeddingLoop, ModelHost
+from palace_daemon.service.embedding import EmbeddingLoop
 from palace_daemon.service.forgetting import Forgetting, rules_of
 from palace_daemon.service.mining import Outcome, SourceMiner
+from palace_daemon.service.model_host import ModelHost
+from palace_daemon.service.models import Models
 from palace_daemon.service.notes import NoteKeeper
 from palace_daemon.service.porting import Porter
 from palace_daemon.service.projects import ProjectResolver
 from palace_daemon.service.queue import Job, MiningQueue
+from palace_daemon.service.recall import coverage
 from palace_daemon.service.watching import Watching, find_sources, mtime_ns
-from palace_daemon.store import sources, vectors, views
+from palace_daemon.store import sources, spaces, vectors, views
 from palace_daemon.store.forgetting import Removal
 from palace_daemon.store.store import Store
 
@@ -56,10 +69,14 @@ class Parts(Struct, frozen=True, kw_only=True):
 
     config: Config
     store: Store
-    models: ModelHost
+    models: Models
     notifier: Notifier
     clock: Callable[[], int]
     list_models: Callable[[], tuple[ModelView, ...]]
+    open_model: Callable[[str], ModelHost]
+    """Raises ModelError where there is no such model."""
+    threads: Callable[[], int]
+    """How many embed."""
 
 
 class LivePalace(Answers):
@@ -72,6 +89,8 @@ class LivePalace(Answers):
         self._config = parts.config
         self._store = parts.store
         self._clock = parts.clock
+        self._open_model = parts.open_model
+        self._threads = parts.threads
         rules = rules_of(parts.config.watch)
         self._miner = SourceMiner(parts.store, parts.clock, rules.ignores_path)
         self._forgetting = Forgetting(parts.store, rules, self._recall.search, parts.clock, self._on_removed)
@@ -87,6 +106,7 @@ class LivePalace(Answers):
         self._lock = threading.Lock()
         self._stop = threading.Event()
         self._is_working = False
+        self._is_paused = False
         self._thread = threading.Thread(target=self._mine_queue, name="palace-mining", daemon=True)
         self._started_at = parts.clock()
         self._began = time.monotonic()
@@ -122,9 +142,10 @@ class LivePalace(Answers):
                 raise ClosedError("Palace is closed")
             if self._is_working:
                 return
-            self._store.use_model(self._models.model_id)  # may fail while the store is locked: then nothing is started
+            if wanted := self._models.wanted.space:
+                self._store.switch_model(wanted)  # may fail while the store is locked: then nothing is started
             self._is_working = True
-            self._models.start()
+            self._models.start(self._store.spaces(), self._embedding.wake)
             self._thread.start()
             self._embedding.start()
             self._forgetting.start()
@@ -155,13 +176,55 @@ class LivePalace(Answers):
             failures={**totals.failures, **self._watching.problems},
             watched=self._watching.dirs(),
             notifier=self._watching.notifier_name,
-            model=self._models.model_id,
-            model_state=self._models.describe(),
+            model=self._models.wanted.model_id,
+            model_state=self._models.wanted.describe(),
             database_bytes=processes.size_with_wal(path),
             rss_bytes=processes.rss_bytes(),
             last_error=self._last_error or self._forgetting.error or self._embedding.error,
             last_mined_at=totals.last_mined_at,
+            embedding=self.embedding(),
         )
+
+    def embedding(self) -> Embedding:
+        """Return which models' vectors there are, how far each is, and at what pace."""
+        with self._store.read() as connection:
+            held = spaces.read(connection)
+            waiting = vectors.waiting_count(connection) + (held.next.pending if held.next else 0)
+        wanted, pace = self._models.wanted, self._embedding.pace.per_s()
+        embedder = wanted.state().embedder
+        return Embedding(
+            is_switching=held.next is not None or wanted.space not in {"", held.answering.model},
+            coverage=coverage(held),
+            texts_per_s=pace,
+            eta_s=round(waiting / pace, 1) if pace else None,
+            threads=self._threads(),
+            truncated=embedder.truncated if embedder is not None else 0,
+            model_load_ms=wanted.load_ms,
+            is_paused=self._is_paused,
+        )
+
+    # -- what a person decides while it runs
+
+    def use_model(self, model_id: str) -> None:
+        """Choose a model for good."""
+        host = self._open_model(model_id)
+        settings.choose("embed.model", model_id)
+        self._work()
+        wanted = self._models.wanted
+        if host.space != wanted.space or wanted.has_failed:
+            self._models.want(host)
+
+    def pause(self) -> None:
+        """Let mining and embedding rest."""
+        self._is_paused = True
+        self._queue.pause(is_paused=True)
+        self._embedding.pause()
+
+    def resume(self) -> None:
+        """Go on."""
+        self._is_paused = False
+        self._queue.pause(is_paused=False)
+        self._embedding.resume()
 
     def subscribe(self, on_mined: MineListener) -> Callable[[], None]:
         """Call ``on_mined`` after each change."""
@@ -219,6 +282,8 @@ class LivePalace(Answers):
         stop: StopSignal | None = None,
     ) -> MineReport:
         """Mine ``paths``, or everything that is watched."""
+        if wait:
+            self._check(stop)
         began = time.monotonic()
         embedded_before = self._embedding.embedded
         watched = {item.path: item.origin == "default" for item in self._watching.dirs() if item.exists}
@@ -277,8 +342,8 @@ class LivePalace(Answers):
             if is_bounded and done >= first:
                 break
             error = self._embedding.error
-            if self._models.has_failed or error:
-                return error or self._models.state().reason
+            if reason := error or self._models.failure():
+                return reason
             _tell(on_progress, eta, Progress(stage="embed", done=done, total=done + pending, unit="texts"))
             time.sleep(_WAIT_STEP_S)
         done = self._embedding.embedded - before
@@ -287,13 +352,15 @@ class LivePalace(Answers):
 
     def _vectors_pending(self) -> int:
         with self._store.read() as connection:
-            return vectors.pending_count(connection)
+            return vectors.waiting_count(connection)
 
     def _check(self, stop: StopSignal | None) -> None:
         if stop is not None and stop.is_set():
             raise CancelledError("the request was cancelled; the work goes on in the background")
         if self._stop.is_set():
             raise ClosedError("Palace is closing")
+        if self._is_paused:
+            raise RequestError("Palace is paused: nothing is mined or embedded", hint="palace-daemon resume")
 
     # -- the mining thread
 

@@ -108,6 +108,7 @@ class MiningQueue:
         self._takes = 0
         self._jobs: list[Job] = []
         self._is_closed = False
+        self._is_paused = False
         self._changed = threading.Condition()
 
     def put(self, path: str, mtime_ns: int, *, take_tail: bool = False) -> None:
@@ -130,10 +131,13 @@ class MiningQueue:
             self._jobs = [known for known in self._jobs if not known.wait(0)] + [job]
 
     def take(self, timeout_s: float) -> tuple[str, bool] | None:
-        """Return the next source and whether its tail may be taken; None after ``timeout_s`` or :meth:`close`."""
+        """Return the next source and whether its tail may be taken.
+
+        None after ``timeout_s``, after :meth:`close`, and as long as it is paused.
+        """
         with self._changed:
-            self._changed.wait_for(lambda: self._is_closed or bool(self._queued), timeout_s)
-            if self._is_closed:
+            self._changed.wait_for(lambda: self._is_closed or (bool(self._queued) and not self._is_paused), timeout_s)
+            if self._is_closed or self._is_paused:
                 return None
             while self._heap:
                 place, path = heapq.heappop(self._heap)
@@ -186,6 +190,12 @@ class MiningQueue:
         """Return how many sources wait or are being read."""
         with self._changed:
             return len(self._queued) + (self._current is not None)
+
+    def pause(self, *, is_paused: bool) -> None:
+        """Give out nothing until this is called anew; what is queued stays, and more may be."""
+        with self._changed:
+            self._is_paused = is_paused
+            self._changed.notify_all()
 
     def close(self) -> None:
         """Wake the taker for good."""

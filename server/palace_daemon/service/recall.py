@@ -14,12 +14,12 @@ from numpy.typing import NDArray
 
 from palace_daemon.core import dates, rank, wishes
 from palace_daemon.core import query as query_reader
-from palace_daemon.core.ports import Embedder, StopSignal
-from palace_daemon.errors import RequestError
-from palace_daemon.model import NEIGHBOURS_MAX, Freshness, RecallAnswer, RecallQuery
+from palace_daemon.core.ports import Embedder, Float32, StopSignal
+from palace_daemon.errors import ModelError, RequestError
+from palace_daemon.model import NEIGHBOURS_MAX, Coverage, Freshness, RecallAnswer, RecallQuery
 from palace_daemon.service import hits, shortlist
 from palace_daemon.service.ranking import Ranking, Words, check, evidence, project_name
-from palace_daemon.store import vectors, views
+from palace_daemon.store import spaces, views
 from palace_daemon.store.mirror import Snapshot
 from palace_daemon.store.sqlite import Connection
 
@@ -35,7 +35,7 @@ class DrawerReader(Protocol):
 
 
 class ModelState(NamedTuple):
-    """What can embed the question now, and why not if nothing can."""
+    """What can embed a question now, and why not if nothing can."""
 
     embedder: Embedder | None
     model_id: str
@@ -48,14 +48,15 @@ class Recall:
     def __init__(
         self,
         store: DrawerReader,
-        model_state: Callable[[], ModelState],
+        model_state: Callable[[str], ModelState],
         sources_pending: Callable[[], int],
         known_agents: Sequence[str],
         weights: rank.Weights = rank.WEIGHTS,
     ) -> None:
-        """Take the store, the way to the model, the number of sources still queued, and the agents with a format.
+        """Take the store, the models, the number of sources still queued, and the agents with a format.
 
-        ``weights`` are those of the signals; a comparison may give others.
+        ``model_state`` gets the space of the vectors that a question is to be compared with. ``weights`` are those of
+        the signals; a comparison may give others.
         """
         self._store = store
         self._model_state = model_state
@@ -75,12 +76,11 @@ class Recall:
         began = time.perf_counter()
         query = _checked(query)
         read = query_reader.read(query.text)
-        state = self._model_state()
-        query_vec = state.embedder.embed_query(read.text) if state.embedder and read.text else None
         check(stop)
         with self._store.read_with_drawers() as (connection, drawers):
-            reason = state.reason or _mismatch(state, drawers.model)
-            query_vec = None if reason else query_vec
+            state = self._model_state(drawers.model)
+            query_vec = _embedded(read.text, state, drawers.model)
+            check(stop)
             in_scope = self._scope(connection, drawers, query)
             if among is not None:
                 in_scope = in_scope & np.isin(drawers.ids, views.drawer_ids(connection, among))
@@ -89,12 +89,14 @@ class Recall:
             words = Words(connection, drawers, drawers.is_live | in_scope, terms, stop)
             is_request = bool(self._weights.wish) and wishes.is_request(read.text)
             known = evidence(drawers, words, in_scope, query_vec, spans, is_request=is_request)
+            check(stop)
             scored = rank.score(known, self._weights)
             ranking = Ranking(drawers, words, scored, query_vec, self._weights)
             check(stop)
             groups = shortlist.choose(connection, ranking, query)
+            check(stop)
             found, sessions = hits.shown(connection, groups, query, ranking, read)
-            freshness = self._freshness(connection, drawers, state.model_id, reason, has_question=query_vec is not None)
+            freshness = self._freshness(connection, drawers, state, has_question=query_vec is not None)
         matched = int(np.count_nonzero((words.bm25 > 0.0) & in_scope))
         return RecallAnswer(
             hits=found,
@@ -127,10 +129,11 @@ class Recall:
             raise RequestError("unknown agent in the filter", hint=f"known are {', '.join(known)}")
 
     def _freshness(
-        self, connection: Connection, drawers: Snapshot, model_id: str, reason: str, *, has_question: bool
+        self, connection: Connection, drawers: Snapshot, state: ModelState, *, has_question: bool
     ) -> Freshness:
-        """Tell how complete the answer is; ``reason`` is why the question has no vector to compare."""
-        pending = vectors.pending_count(connection)
+        """Tell how complete the answer is."""
+        held = spaces.read(connection)
+        pending, reason = held.answering.pending, state.reason
         if not reason and not has_question:
             reason = "the question has no text"
         elif not reason and pending:
@@ -141,9 +144,26 @@ class Recall:
             drawers=int(np.count_nonzero(drawers.is_live)),
             vectors_used=has_question and bool(np.any(drawers.has_vector)),
             vectors_reason=reason,
-            model=model_id,
+            model=state.model_id,
             last_mined_at=views.last_mined_at(connection),
+            coverage=coverage(held),
         )
+
+
+def coverage(held: spaces.Spaces) -> tuple[Coverage, ...]:
+    """Return how much of the store each model covers, the one that answers first."""
+    roles = {"answering": held.answering, "next": held.next, "previous": held.previous}
+    return tuple(
+        Coverage(
+            model=space.model.partition("@")[0],
+            space=space.model,
+            role=role,  # type: ignore[arg-type]
+            vectors=space.vectors,
+            texts=held.answering.texts,
+        )
+        for role, space in roles.items()
+        if space is not None and space.model
+    )
 
 
 def as_stored(text: str) -> str:
@@ -188,13 +208,13 @@ def check_neighbours(count: int) -> None:
         )
 
 
-def _mismatch(state: ModelState, stored_model: str) -> str:
-    """Return why the loaded model's vectors cannot be compared with the stored ones; empty where they can."""
-    if state.embedder is None or state.embedder.model_id == stored_model:
-        return ""
-    if not stored_model:
-        return "the store has no vectors yet"
-    return f"the store has vectors of {stored_model}, but {state.embedder.model_id} is loaded"
+def _embedded(text: str, state: ModelState, space: str) -> Float32 | None:
+    """Return the question's vector in ``space``; None where there is no text, or no such model."""
+    if state.embedder is None or not text:
+        return None
+    if state.embedder.fingerprint != space:  # a product of vectors of two models is a number without a meaning
+        raise ModelError(f"a question in {state.embedder.fingerprint} cannot be compared with vectors of {space}")
+    return state.embedder.embed_query(text)
 
 
 def _codes_in(codes: NDArray[np.int32], names: Sequence[str], accept: Callable[[str], bool]) -> NDArray[np.bool_]:

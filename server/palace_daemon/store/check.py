@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from palace_daemon.core import analysis, chunking
-from palace_daemon.store import postings
+from palace_daemon.store import postings, spaces
 from palace_daemon.store.spans import columns_of, span_of, text_hash
 from palace_daemon.store.sqlite import Connection
 
@@ -52,21 +52,35 @@ def _tiling(connection: Connection) -> Finding:
 
 
 def _vectors(connection: Connection) -> Finding:
-    (missing,) = connection.execute(
-        "SELECT count(*) FROM (SELECT text_hash FROM drawers UNION SELECT text_hash FROM statements) t WHERE NOT EXISTS"
-        " (SELECT 1 FROM vectors v WHERE v.text_hash=t.text_hash AND v.model=(SELECT model FROM state)) AND NOT EXISTS"
-        " (SELECT 1 FROM pending_texts p WHERE p.text_hash=t.text_hash)"
-    ).fetchone()
+    held = spaces.read(connection)
+    missing = sum(_missing(connection, space.model) for space in (held.answering, held.next) if space is not None)
     (orphans,) = connection.execute(
         "SELECT count(*) FROM vectors WHERE text_hash NOT IN (SELECT text_hash FROM drawers)"
         " AND text_hash NOT IN (SELECT text_hash FROM statements)"
     ).fetchone()
-    is_ok = not missing and not orphans
-    return Finding(
-        "vectors",
-        is_ok,
-        "agree with drawers and statements" if is_ok else f"{missing} missing and not queued, {orphans} orphaned",
-    )
+    (miscounted,) = connection.execute(
+        "SELECT count(*) FROM spaces s WHERE vectors<>(SELECT count(*) FROM vectors v WHERE v.model=s.model)"
+        " OR pending<>(SELECT count(*) FROM pending_texts p WHERE p.model=s.model)"
+    ).fetchone()
+    problems = [
+        f"{number} {what}"
+        for number, what in (
+            (missing, "missing and not queued"), (orphans, "orphaned"), (miscounted, "models are counted wrongly")
+        )
+        if number
+    ]  # fmt: skip
+    return Finding("vectors", not problems, ", ".join(problems) or "agree with drawers and statements")
+
+
+def _missing(connection: Connection, model: str) -> int:
+    """Return how many texts have neither a vector of ``model`` nor a place in its queue."""
+    (count,) = connection.execute(
+        "SELECT count(*) FROM (SELECT text_hash FROM drawers UNION SELECT text_hash FROM statements) t WHERE NOT EXISTS"
+        " (SELECT 1 FROM vectors v WHERE v.text_hash=t.text_hash AND v.model=?1) AND NOT EXISTS"
+        " (SELECT 1 FROM pending_texts p WHERE p.text_hash=t.text_hash AND p.model=?1)",
+        (model,),
+    ).fetchone()
+    return int(count)
 
 
 def _words(connection: Connection) -> Finding:

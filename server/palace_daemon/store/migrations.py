@@ -210,13 +210,59 @@ def _m001_create_tables(connection: Connection) -> None:
         connection.execute(statement)
 
 
-MIGRATIONS: tuple[Callable[[Connection], None], ...] = (_m001_create_tables,)
+_M002 = (
+    # Spaces of vectors, see spaces.py: `model` answers, `next_model` is being filled, `previous_model` is kept.
+    "ALTER TABLE state ADD COLUMN next_model TEXT NOT NULL DEFAULT ''",
+    "ALTER TABLE state ADD COLUMN previous_model TEXT NOT NULL DEFAULT ''",
+    # Counts, kept by triggers, so that every answer can tell them; '' counts what waits while there is no model.
+    """CREATE TABLE spaces(
+        model TEXT PRIMARY KEY,
+        vectors INTEGER NOT NULL DEFAULT 0,
+        pending INTEGER NOT NULL DEFAULT 0
+    ) WITHOUT ROWID""",
+    "INSERT INTO spaces(model) VALUES ('')",
+    "INSERT OR IGNORE INTO spaces(model) SELECT model FROM state",
+    "INSERT OR IGNORE INTO spaces(model) SELECT DISTINCT model FROM vectors",
+    "UPDATE spaces SET vectors=(SELECT count(*) FROM vectors v WHERE v.model=spaces.model)",
+    # Texts that lack a vector, by space. `is_left`: what the answering model leaves to the next one.
+    "ALTER TABLE pending_texts RENAME TO pending_before",
+    "DROP INDEX pending_newest",
+    """CREATE TABLE pending_texts(
+        text_hash BLOB NOT NULL,
+        model TEXT NOT NULL,
+        is_statement INTEGER NOT NULL,
+        started_at INTEGER NOT NULL,
+        is_left INTEGER NOT NULL DEFAULT 0,
+        PRIMARY KEY(text_hash, model)
+    ) WITHOUT ROWID""",
+    "CREATE INDEX pending_newest ON pending_texts(model, is_left, is_statement, started_at DESC, text_hash)",
+    """CREATE TRIGGER vectors_added AFTER INSERT ON vectors BEGIN
+        UPDATE spaces SET vectors=vectors+1 WHERE model=NEW.model; END""",
+    """CREATE TRIGGER vectors_gone AFTER DELETE ON vectors BEGIN
+        UPDATE spaces SET vectors=vectors-1 WHERE model=OLD.model; END""",
+    """CREATE TRIGGER pending_added AFTER INSERT ON pending_texts BEGIN
+        UPDATE spaces SET pending=pending+1 WHERE model=NEW.model; END""",
+    """CREATE TRIGGER pending_gone AFTER DELETE ON pending_texts BEGIN
+        UPDATE spaces SET pending=pending-1 WHERE model=OLD.model; END""",
+    """INSERT INTO pending_texts(text_hash, model, is_statement, started_at)
+        SELECT text_hash, (SELECT model FROM state), is_statement, started_at FROM pending_before""",
+    "DROP TABLE pending_before",
+)
+
+
+def _m002_hold_several_spaces(connection: Connection) -> None:
+    for statement in _M002:
+        connection.execute(statement)
+
+
+MIGRATIONS: tuple[Callable[[Connection], None], ...] = (_m001_create_tables, _m002_hold_several_spaces)
 SCHEMA_VERSION = len(MIGRATIONS)
 
 _TABLES = frozenset(
     {
         "state", "sources", "sessions", "exchanges", "exchange_keys", "provenance", "drawers", "removed_drawers",
         "postings", "vectors", "pending_texts", "statements", "notes", "tombstones", "held_back",
+        "spaces",
     }
 )  # fmt: skip
 

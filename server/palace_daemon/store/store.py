@@ -17,7 +17,7 @@ from msgspec import Struct
 from palace_daemon.core.ports import Float32, StopSignal, TokenCounter
 from palace_daemon.errors import StoreBusyError
 from palace_daemon.model import Cursor, CutMode, ParseResult
-from palace_daemon.store import forgetting, migrations, scrubbing, sources, sqlite, vectors
+from palace_daemon.store import forgetting, migrations, scrubbing, sources, spaces, sqlite, vectors
 from palace_daemon.store.drawers import DrawerStore
 from palace_daemon.store.exchanges import ExchangeStore, SaveReport, Unwanted
 from palace_daemon.store.mirror import Mirror, Snapshot
@@ -56,6 +56,11 @@ class _Readable:
         """Yield a read-only connection inside one transaction."""
         with self._readers.snapshot() as connection:
             yield connection
+
+    def spaces(self) -> spaces.Spaces:
+        """Return which models' vectors are held, and how far each is."""
+        with self.read() as connection:
+            return spaces.read(connection)
 
     @contextmanager
     def read_with_drawers(self) -> Iterator[tuple[sqlite.Connection, Snapshot]]:
@@ -197,13 +202,28 @@ class Store(_Readable):
         """Get the bytes of what was removed out of file and log; see :func:`scrubbing.scrub`. Writers wait for it."""
         self._writer.run_bare(lambda connection: scrubbing.scrub(connection, self.path, stop))
 
-    def save_vectors(self, model_id: str, hashes: Sequence[bytes], matrix: Float32) -> int:
-        """Store float32 ``[n, dim]`` for ``hashes``; returns how many were stored."""
-        return self._writer.run(lambda connection: vectors.save(connection, model_id, hashes, matrix))
+    def save_vectors(self, model: str, hashes: Sequence[bytes], matrix: Float32) -> int:
+        """Store float32 ``[n, dim]`` for ``hashes``, of the model with this fingerprint; returns how many were new."""
+        return self._writer.run(lambda connection: vectors.save(connection, model, hashes, matrix))
 
-    def use_model(self, model_id: str) -> bool:
-        """Make ``model_id`` the model whose vectors count; returns whether that changed anything."""
-        return self._writer.run(lambda connection: vectors.use_model(connection, model_id))
+    def use_model(self, model: str) -> bool:
+        """Have the vectors of ``model``, a fingerprint, answer from now on; returns whether that changed anything."""
+        return self._writer.run(lambda connection: spaces.use(connection, model))
+
+    def switch_model(self, model: str) -> bool:
+        """Have them answer once they cover enough, see :func:`palace_daemon.store.spaces.begin`."""
+        return self._writer.run(lambda connection: spaces.begin(connection, model))
+
+    def finish_switch(self, *, keep: bool) -> None:
+        """End a switch now, whatever the next model covers; see :func:`palace_daemon.store.spaces.finish`."""
+        self._writer.run(lambda connection: spaces.finish(connection, keep=keep))
+
+    def drop_unused_vectors(self, limit: int) -> int:
+        """Delete up to ``limit`` vectors that no model needs; returns how many, and writes only where there are."""
+        with self.read() as connection:
+            if not spaces.has_unused(connection):
+                return 0
+        return self._writer.run(lambda connection: spaces.drop_unused(connection, limit))
 
     def write(self, work: Callable[[sqlite.Connection], T]) -> T:
         """Run a small piece of work from :mod:`palace_daemon.store.sources` in a transaction of its own."""

@@ -1,7 +1,8 @@
 """Vectors by text and model, and the queue of texts that still lack one.
 
 A vector is float32, little-endian, L2 = 1. Rows are keyed by the hash of the text, a drawer's or a statement's, so
-equal texts are embedded once and a drawer that moves keeps its vector. Two models never meet in one query.
+equal texts are embedded once and a drawer that moves keeps its vector. Which model's vectors answer is told by
+:mod:`palace_daemon.store.spaces`; here and there ``model`` is a model's fingerprint.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ import numpy as np
 
 from palace_daemon.core import chunking, statements
 from palace_daemon.core.ports import Float32
+from palace_daemon.store import spaces
 from palace_daemon.store.spans import columns_of, span_of
 from palace_daemon.store.sqlite import Connection
 
@@ -22,40 +24,41 @@ _TABLES = ("drawers", "statements")
 
 
 def want(connection: Connection, text_hash: bytes, started_at: int | None, *, is_statement: bool = False) -> None:
-    """Queue a text for the active model unless it has its vector; what is also a drawer is queued as one."""
+    """Queue a text for the models that answer and are to, unless it has their vector; a drawer comes as a drawer."""
     connection.execute(
-        "INSERT INTO pending_texts(text_hash, is_statement, started_at) SELECT ?1,?2,?3 WHERE NOT EXISTS"
-        " (SELECT 1 FROM vectors WHERE text_hash=?1 AND model=(SELECT model FROM state))"
+        "INSERT INTO pending_texts(text_hash, model, is_statement, started_at) SELECT ?1, m.model, ?2, ?3"
+        " FROM (SELECT model FROM state UNION ALL SELECT next_model FROM state WHERE next_model<>'') m"
+        " WHERE NOT EXISTS (SELECT 1 FROM vectors v WHERE v.text_hash=?1 AND v.model=m.model)"
         " ON CONFLICT DO UPDATE SET is_statement=min(is_statement, excluded.is_statement),"
         " started_at=max(started_at, excluded.started_at)",
         (text_hash, int(is_statement), _NO_DATE if started_at is None else started_at),
     )
 
 
-def use_model(connection: Connection, model_id: str) -> bool:
-    """Make ``model_id`` the active model, queueing the texts that lack its vector; returns whether it changed."""
-    (active,) = connection.execute("SELECT model FROM state").fetchone()
-    if active == model_id:
-        return False
-    connection.execute("UPDATE state SET model=?, generation=generation+1", (model_id,))
-    connection.execute("DELETE FROM pending_texts")
-    for is_statement, table in enumerate(_TABLES):
-        connection.execute(
-            f"INSERT OR IGNORE INTO pending_texts SELECT t.text_hash, ?, max(coalesce(e.started_at, ?)) FROM {table} t"
-            " JOIN exchanges e ON e.id=t.exchange_id WHERE NOT EXISTS"
-            " (SELECT 1 FROM vectors v WHERE v.text_hash=t.text_hash AND v.model=?) GROUP BY t.text_hash",
-            (is_statement, _NO_DATE, model_id),
-        )
-    return True
-
-
 def pending(connection: Connection, limit: int) -> list[tuple[bytes, str]]:
-    """Return up to ``limit`` queued texts, drawers before statements and the newest first, as (hash, text)."""
-    rows = connection.execute(
-        "SELECT text_hash FROM pending_texts ORDER BY is_statement, started_at DESC, text_hash LIMIT ?",
-        (limit,),
-    ).fetchall()
-    return [(hash_, _text(connection, hash_)) for (hash_,) in rows]
+    """Return up to ``limit`` texts queued for the answering model, drawers first and the newest first: (hash, text)."""
+    (model,) = connection.execute("SELECT model FROM state").fetchone()
+    return with_texts(connection, queued(connection, model, limit))
+
+
+def queued(connection: Connection, model: str, limit: int) -> list[bytes]:
+    """Return the hashes of up to ``limit`` texts for ``model`` to embed, drawers before statements, the newest first.
+
+    What it leaves to the next model is not among them.
+    """
+    return [
+        hash_
+        for (hash_,) in connection.execute(
+            "SELECT text_hash FROM pending_texts INDEXED BY pending_newest WHERE model=? AND is_left=0"
+            " ORDER BY is_statement, started_at DESC, text_hash LIMIT ?",
+            (model, limit),
+        )
+    ]
+
+
+def with_texts(connection: Connection, hashes: Sequence[bytes]) -> list[tuple[bytes, str]]:
+    """Return stored texts by their hashes, as (hash, text)."""
+    return [(hash_, _text(connection, hash_)) for hash_ in hashes]
 
 
 def _text(connection: Connection, text_hash: bytes) -> str:
@@ -77,17 +80,34 @@ def _text(connection: Connection, text_hash: bytes) -> str:
 
 
 def pending_count(connection: Connection) -> int:
-    """Return how many texts wait for a vector."""
-    return int(connection.execute("SELECT count(*) FROM pending_texts").fetchone()[0])
+    """Return how many texts lack a vector of the answering model."""
+    return spaces.read(connection).answering.pending
 
 
-def save(connection: Connection, model_id: str, hashes: Sequence[bytes], matrix: Float32) -> int:
+def waiting_count(connection: Connection) -> int:
+    """Return how many texts the answering model is still to embed: what it leaves to the next one is not among them."""
+    found = spaces.read(connection)
+    if found.next is None:
+        return found.answering.pending
+    count = connection.execute(
+        "SELECT count(*) FROM pending_texts WHERE model=? AND is_left=0", (found.answering.model,)
+    ).fetchone()
+    return int(count[0])
+
+
+def save(connection: Connection, model: str, hashes: Sequence[bytes], matrix: Float32) -> int:
     """Store ``matrix`` float32 ``[n, dim]`` for ``hashes``; texts that left the store meanwhile are dropped.
+
+    So are vectors of a model that lost its role meanwhile. With the last text that it needs the next model takes over.
 
     Returns:
         How many were stored.
     """
-    connection.execute("UPDATE state SET generation=generation+1")
+    held = spaces.read(connection)
+    if model not in held.names:
+        return 0
+    if model == held.answering.model:  # mirrors hold no other
+        connection.execute("UPDATE state SET generation=generation+1")
     (generation,) = connection.execute("SELECT generation FROM state").fetchone()
     stored = 0
     for hash_, row in zip(hashes, matrix, strict=True):
@@ -95,11 +115,10 @@ def save(connection: Connection, model_id: str, hashes: Sequence[bytes], matrix:
             "INSERT INTO vectors(text_hash, model, vector, generation) SELECT ?1,?2,?3,?4 WHERE"
             " EXISTS (SELECT 1 FROM drawers WHERE text_hash=?1) OR EXISTS (SELECT 1 FROM statements WHERE text_hash=?1)"
             " ON CONFLICT(text_hash, model) DO NOTHING",
-            (hash_, model_id, np.ascontiguousarray(row, dtype="<f4").tobytes(), generation),
+            (hash_, model, np.ascontiguousarray(row, dtype="<f4").tobytes(), generation),
         ).rowcount
-        connection.execute(
-            "DELETE FROM pending_texts WHERE text_hash=? AND (SELECT model FROM state)=?", (hash_, model_id)
-        )
+        connection.execute("DELETE FROM pending_texts WHERE text_hash=? AND model=?", (hash_, model))
+    spaces.advance(connection)
     return stored
 
 

@@ -10,7 +10,7 @@ import msgspec
 
 from palace_daemon.core import chunking
 from palace_daemon.model import ExchangeView, Provenance, SessionView, SourceView, ToolUse
-from palace_daemon.store import redactions
+from palace_daemon.store import redactions, spaces
 from palace_daemon.store.spans import columns_of, span_of
 from palace_daemon.store.sqlite import Connection, batches
 
@@ -321,20 +321,20 @@ def totals(connection: Connection) -> Totals:
         " (SELECT count(*) FROM sessions s WHERE EXISTS (SELECT 1 FROM exchanges e WHERE e.session_id=s.id)),"
         " (SELECT count(*) FROM exchanges),"
         " (SELECT count(*) FROM exchanges INDEXED BY exchanges_superseded WHERE is_superseded),"
-        " (SELECT count(*) FROM drawers), (SELECT count(*) FROM vectors WHERE model=(SELECT model FROM state)),"
-        " (SELECT count(*) FROM pending_texts)"
+        " (SELECT count(*) FROM drawers)"
     ).fetchone()
+    answering = spaces.read(connection).answering
     skipped: Counter[str] = Counter()
     for (stored,) in connection.execute("SELECT lines_skipped FROM sources WHERE lines_skipped<>'{}' AND origin=''"):
         skipped.update(msgspec.json.decode(stored, type=dict[str, int]))
-    session_count, exchange_count, superseded, drawer_count, vector_count, pending = counts
+    session_count, exchange_count, superseded, drawer_count = counts
     return Totals(
         sessions=session_count,
         exchanges=exchange_count,
         exchanges_superseded=superseded,
         drawers=drawer_count,
-        vectors=vector_count,
-        vectors_pending=pending,
+        vectors=answering.vectors,
+        vectors_pending=answering.pending,
         sources=dict(
             connection.execute(
                 "SELECT iif(origin='', state, 'imported') AS what, count(*) FROM sources WHERE origin<>'palace'"

@@ -3,14 +3,14 @@
     with Client() as palace:
         answer = palace.request("palace/recall", {"query": "why did we move the queue?", "limit": 3})
 
-Methods, parameters and results are those of :mod:`palace_daemon.rpc.wire`. One client is one connection; it is not
-thread-safe, and needs no more than one request at a time: open another client for more.
+Methods, parameters and results stand in docs/protocol.md. One client is one connection; it is not thread-safe, and
+needs no more than one request at a time: open another client for more.
 """
 
 from __future__ import annotations
 
 import contextlib
-import io
+import hmac
 import json
 import os
 import socket
@@ -19,7 +19,7 @@ import struct
 import sys
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
@@ -41,6 +41,8 @@ ANSWER_BYTES_MAX = 256 * 1024 * 1024
 EXIT_LOCKED = 4
 """Exit code of a daemon that found another one in its place; equals ``palace_daemon.rpc.serve.EXIT_LOCKED``."""
 _HEADER_BYTES_MAX = 4096
+_BLOCK_BYTES = 1 << 20
+_LOOPBACK = "127.0.0.1"
 _POLL_S = 0.02
 _QUEUE_S = 5.0
 _ERROR_CHARS_MAX = 2_000
@@ -76,8 +78,9 @@ class Client:
         self.data_dir = places.data_dir(data_dir)
         self.timeout_s = timeout_s
         self._socket: socket.socket | None = None
-        self._stream: io.BufferedReader | None = None
+        self._received = bytearray()
         self._last_id = 0
+        self._is_tcp = False
 
     # ------------------------------------------------------------------------------------------------ connection
 
@@ -88,27 +91,58 @@ class Client:
             NotRunningError: There is none.
             DaemonError: The socket is not ours, or cannot be used.
         """
-        if self._socket is not None:
-            return self
-        path = places.socket_path(self.data_dir)
-        check_owner(path)
-        connection = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        if not hasattr(socket, "AF_UNIX") or sys.platform == "win32":
+            return self.connect_tcp()
+        if self._socket is None:
+            path = places.socket_path(self.data_dir)
+            check_owner(path)
+            connection = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+            self._join(connection, os.fspath(path))
+        return self
+
+    def connect_tcp(self) -> Self:
+        """Connect over TCP, where the daemon was told to listen on it; does nothing if connected already.
+
+        The daemon's private file gives the port and the token. A question is asked only after whoever listens there
+        has shown that it knows the other half of that file.
+
+        Raises:
+            NotRunningError: There is no such file, or nobody listens there.
+            DaemonError: The file is not ours alone, or somebody else listens there.
+        """
+        if self._socket is None:
+            told = _read_tcp_file(places.tcp_file(self.data_dir), self.data_dir)
+            self._join(socket.socket(socket.AF_INET, socket.SOCK_STREAM), (_LOOPBACK, told["port"]))
+            self._is_tcp = True
+            try:
+                self._greet(told)
+            except BaseException:
+                self.close()
+                raise
+        return self
+
+    def _greet(self, told: Mapping[str, Any]) -> None:
+        answer = self.request("palace/hello", {"token": told["token"]})
+        proof = str(answer.get("proof", "")) if isinstance(answer, dict) else ""
+        if not hmac.compare_digest(proof.encode("utf-8", "replace"), told["proof"].encode()):
+            raise DaemonError(f"another program answers on port {told['port']}")
+
+    def _join(self, connection: socket.socket, address: str | tuple[str, int]) -> None:
         connection.settimeout(self.timeout_s)
         try:
-            _connect(connection, os.fspath(path))
-            _check_peer(connection)
+            _connect(connection, address)
+            if isinstance(address, str):
+                _check_peer(connection)
         except (ConnectionRefusedError, FileNotFoundError) as exc:
             connection.close()
             raise _not_running(self.data_dir) from exc
         except OSError as exc:
             connection.close()
-            raise DaemonError(f"cannot connect to {path}: {exc.strerror or exc}") from exc
+            raise DaemonError(f"cannot connect to {address}: {exc.strerror or exc}") from exc
         except BaseException:
             connection.close()
             raise
         self._socket = connection
-        self._stream = connection.makefile("rb")
-        return self
 
     def connect_or_start(self, start_timeout_s: float = START_S) -> Self:
         """Connect to the running daemon, or start one in the background and connect to that.
@@ -142,11 +176,10 @@ class Client:
 
     def close(self) -> None:
         """Close the connection; idempotent. The daemon lives on, and drops what was still asked."""
-        if self._stream is not None:
-            self._stream.close()
         if self._socket is not None:
             self._socket.close()
-        self._socket = self._stream = None
+        self._socket = None
+        self._received.clear()
 
     def detach(self) -> socket.socket:
         """Return the connected socket and give up its ownership.
@@ -154,7 +187,7 @@ class Client:
         Raises:
             DaemonError: There is no connection.
         """
-        if self._socket is None or self._stream is None:
+        if self._socket is None:
             raise DaemonError("not connected")
         connection = self._socket.dup()
         self.close()
@@ -188,7 +221,7 @@ class Client:
             PalaceError: What the daemon answered, as the subclass that its ``data.kind`` names.
             DaemonError: No answer: the daemon went away, or ``timeout_s`` is over. The connection is closed then.
         """
-        self.connect()
+        (self.connect_tcp if self._is_tcp else self.connect)()
         self._last_id += 1
         message_id = self._last_id
         deadline = None if self.timeout_s is None else time.monotonic() + self.timeout_s
@@ -231,47 +264,81 @@ class Client:
             if "method" in message and "id" not in message and on_notification is not None:
                 on_notification(message["method"], message.get("params"))
 
+    def subscribe(self, events: Sequence[str]) -> None:
+        """Have the daemon send ``didMine``, ``didChangeStatus``, both or none from now on.
+
+        They come to ``on_notification`` during requests, and to :meth:`next_notification` between them.
+
+        Raises:
+            PalaceError: As :meth:`request`.
+        """
+        self.request("palace/subscribe", {"events": list(events)})
+
+    def next_notification(self, timeout_s: float | None = None) -> tuple[str, Any] | None:
+        """Wait for a notification; returns its method and parameters, or None when the time is over.
+
+        Raises:
+            DaemonError: The daemon went away.
+        """
+        deadline = None if timeout_s is None else time.monotonic() + timeout_s
+        try:
+            while True:
+                message = self._read(deadline)
+                if "method" in message and "id" not in message:
+                    return message["method"], message.get("params")
+        except TimeoutError:
+            return None
+        except (OSError, ValueError) as exc:
+            self.close()
+            raise DaemonError(f"lost the daemon: {_reason(exc)}", hint="palace-daemon status") from exc
+
     def _read(self, deadline: float | None) -> dict[str, Any]:
-        length = -1
-        while line := self._line(deadline):
-            name, _, value = line.partition(b":")
-            if name.lower() == b"content-length":
-                length = int(value)
-        if not 0 <= length <= ANSWER_BYTES_MAX:
-            raise ValueError("an answer without a usable length")
-        message = json.loads(self._exactly(length, deadline))
+        """Return the next message. After a TimeoutError what came so far is kept, and reading can go on."""
+        while (body := _take_frame(self._received)) is None:
+            self._received += self._receive(deadline)
+        message = json.loads(body)
         if not isinstance(message, dict):
             raise ValueError("an answer that is no object")  # noqa: TRY004 - told to callers as a lost daemon
         return message
 
-    def _line(self, deadline: float | None) -> bytes:
-        stream = self._waiting(deadline)
-        line = stream.readline(_HEADER_BYTES_MAX)
-        if not line.endswith(b"\n"):
-            raise ConnectionResetError("it closed the connection")
-        return line.strip()
-
-    def _exactly(self, length: int, deadline: float | None) -> bytes:
-        parts: list[bytes] = []
-        while length > 0:
-            # read1 returns after one look at the socket, so that the deadline holds for a peer that trickles.
-            part = self._waiting(deadline).read1(min(length, 1 << 20))
-            if not part:
-                raise ConnectionResetError("it closed the connection")
-            parts.append(part)
-            length -= len(part)
-        return b"".join(parts)
-
-    def _waiting(self, deadline: float | None) -> io.BufferedReader:
-        """Return the stream, its next read bounded by ``deadline``."""
-        if self._socket is None or self._stream is None:
+    def _receive(self, deadline: float | None) -> bytes:
+        """Return the next bytes; the deadline holds for a peer that trickles, too."""
+        if self._socket is None:
             raise DaemonError("not connected")
-        if deadline is not None:
-            left = deadline - time.monotonic()
-            if left <= 0:
-                raise TimeoutError
-            self._socket.settimeout(left)
-        return self._stream
+        left = None if deadline is None else deadline - time.monotonic()
+        if left is not None and left <= 0:
+            raise TimeoutError
+        self._socket.settimeout(left)
+        part = self._socket.recv(_BLOCK_BYTES)
+        if not part:
+            raise ConnectionResetError("it closed the connection")
+        return part
+
+
+def _take_frame(received: bytearray) -> bytes | None:
+    """Take the first frame out of ``received`` and return its body; None while it is not whole.
+
+    Raises:
+        ValueError: What came is no frame.
+    """
+    end = received.find(b"\r\n\r\n", 0, _HEADER_BYTES_MAX)
+    if end < 0:
+        if len(received) >= _HEADER_BYTES_MAX:
+            raise ValueError("an answer without a header")
+        return None
+    length = -1
+    for line in bytes(received[:end]).split(b"\r\n"):
+        name, _, value = line.partition(b":")
+        if name.lower() == b"content-length":
+            length = int(value)
+    if not 0 <= length <= ANSWER_BYTES_MAX:
+        raise ValueError("an answer without a usable length")
+    begin = end + 4
+    if len(received) < begin + length:
+        return None
+    body = bytes(received[begin : begin + length])
+    del received[: begin + length]
+    return body
 
 
 # ----------------------------------------------------------------------------------------------------------- errors
@@ -305,15 +372,17 @@ def _not_running(data_dir: os.PathLike[str]) -> NotRunningError:
 # ------------------------------------------------------------------------------------------------------- ownership
 
 
-def check_owner(path: Path) -> None:
+def check_owner(path: Path, *, is_file: bool = False) -> None:
     """Check that nobody else can have put the socket at ``path`` there: a question is told to whoever listens.
 
+    With ``is_file`` it is the file that tells of a port, and nobody else may read it either.
+
     Raises:
-        NotRunningError: There is no socket.
+        NotRunningError: There is none.
         DaemonError: It, or its directory, belongs to another user or can be changed by one.
     """
     if sys.platform == "win32":
-        raise DaemonError("the daemon listens on Unix sockets only so far", hint="use WSL, or recall --no-daemon")
+        return  # what lies in a person's profile there is that person's
     try:
         directory, found = path.parent.lstat(), path.lstat()
     except FileNotFoundError as exc:
@@ -324,16 +393,35 @@ def check_owner(path: Path) -> None:
         raise DaemonError(f"{path} belongs to another user", hint="set XDG_RUNTIME_DIR to a directory of your own")
     if not stat.S_ISDIR(directory.st_mode) or stat.S_IMODE(directory.st_mode) & 0o022:
         raise DaemonError(f"others may change {path.parent}", hint="chmod it to 0700")
-    if not stat.S_ISSOCK(found.st_mode):
-        raise DaemonError(f"{path} is no socket", hint="move it away")
+    if not (stat.S_ISREG if is_file else stat.S_ISSOCK)(found.st_mode):
+        raise DaemonError(f"{path} is no {'file' if is_file else 'socket'}", hint="move it away")
+    if is_file and stat.S_IMODE(found.st_mode) & 0o077:
+        raise DaemonError(f"others may read {path}", hint="palace-daemon stop, then start it anew")
 
 
-def _connect(connection: socket.socket, path: str) -> None:
+def _read_tcp_file(path: Path, data_dir: os.PathLike[str]) -> dict[str, Any]:
+    """Return port, token and proof of the daemon of ``data_dir``.
+
+    Raises:
+        NotRunningError: There is no such file.
+        DaemonError: It is not this user's alone, or is no such file.
+    """
+    check_owner(path, is_file=True)
+    try:
+        told = json.loads(path.read_text(encoding="ascii"))
+        return {"port": int(told["port"]), "token": str(told["token"]), "proof": str(told["proof"])}
+    except FileNotFoundError as exc:
+        raise _not_running(data_dir) from exc
+    except (OSError, ValueError, KeyError, TypeError) as exc:
+        raise DaemonError(f"cannot use {path}", hint="palace-daemon stop, then start it anew") from exc
+
+
+def _connect(connection: socket.socket, address: str | tuple[str, int]) -> None:
     """Connect; waits a while if the daemon's queue is full, which a socket with a timeout would report at once."""
     deadline = time.monotonic() + _QUEUE_S
     while True:
         try:
-            connection.connect(path)
+            connection.connect(address)
         except BlockingIOError:
             if time.monotonic() > deadline:
                 raise
@@ -352,6 +440,16 @@ def _check_peer(connection: socket.socket) -> None:
 
 
 # -------------------------------------------------------------------------------------------------------- starting
+
+
+def start_in_background(data_dir: str | os.PathLike[str] | None = None) -> None:
+    """Start a daemon and wait for nothing: a later call finds it. What ended it at once, its log says.
+
+    Raises:
+        OSError: No process can be started.
+    """
+    with _Starting(places.data_dir(data_dir)):
+        pass
 
 
 class _Starting:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import difflib
 import os
+import sys
 import tomllib
 from collections.abc import Mapping
 from pathlib import Path
@@ -64,7 +65,7 @@ class EmbedConfig(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True)
 
     model: str = "all-minilm-l6-v2-int8"
     threads: Annotated[int, Meta(ge=0, le=256)] = 0
-    """Threads that embed; 0 takes one for each core that this process may use."""
+    """Threads that embed, at low priority; 0 takes half of the cores that this process may use, at least one."""
 
 
 class RecallConfig(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -78,6 +79,10 @@ class ServeConfig(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True)
     """The daemon's own settings."""
 
     log_level: Literal["DEBUG", "INFO", "WARNING", "ERROR"] = "INFO"
+    tcp: bool = sys.platform == "win32"
+    """Whether the daemon listens on 127.0.0.1, too, for clients that know its token; on Windows it always does."""
+    tcp_port: Annotated[int, Meta(ge=0, le=65_535)] = 0
+    """Which port; 0 takes one that is free. Clients read it from a private file."""
 
 
 class Config(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -155,6 +160,17 @@ def load(
         Setting(name=name, value=_get(config, name), origin=origins.get(name, "default")) for name in setting_names()
     )
     return config, settings
+
+
+def choose(name: str, raw: str) -> Path:
+    """Set ``section.key`` for good, by :func:`write_setting`, unless the file would not be heard.
+
+    Raises:
+        ConfigError: As there, or the environment sets it.
+    """
+    if os.environ.get(_variable(name)) is not None:
+        raise ConfigError(f"{_variable(name)} is set, which decides about {name}", hint="unset it and start anew")
+    return write_setting(name, raw)[0]
 
 
 def write_setting(name: str, raw: str) -> tuple[Path, Any]:

@@ -94,6 +94,12 @@ class CancelledError(PalaceError):
     kind = "cancelled"
 
 
+class DeadlineError(PalaceError):
+    """The time that the caller gave the request is over."""
+
+    kind = "deadline"
+
+
 class ClosedError(PalaceError):
     """The object was used after ``close()``."""
 

@@ -98,6 +98,11 @@ def socket_path(data: Path) -> Path:
     return path
 
 
+def tcp_file(data: Path) -> Path:
+    """Return the private file that says at which port the daemon of ``data`` listens, and with which token."""
+    return socket_path(data).with_suffix(".tcp.json")
+
+
 def log_file(data: Path) -> Path:
     """Return the log of the daemon that serves the data directory ``data``; named as its socket is."""
     return log_dir() / f"daemon-{socket_path(data).stem}.log"

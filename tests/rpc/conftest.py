@@ -38,11 +38,17 @@ def running(start_daemon: Callable[..., Running], palace: FakePalace) -> Running
 
 
 @pytest.fixture
-def connect(running: Running) -> Iterator[Callable[[], Wire]]:
+def transport() -> str:
+    """How clients reach the daemon; a module that runs over each of the three says so with a fixture of this name."""
+    return "unix"
+
+
+@pytest.fixture
+def connect(running: Running, transport: str) -> Iterator[Callable[[], Wire]]:
     wires: list[Wire] = []
 
     def connect_one() -> Wire:
-        wires.append(Wire(running.path))
+        wires.append(running.dial(transport))
         return wires[-1]
 
     yield connect_one
@@ -60,7 +66,7 @@ def open_wire() -> Iterator[Callable[[Path], Wire]]:
     wires: list[Wire] = []
 
     def open_one(path: Path) -> Wire:
-        wires.append(Wire(path))
+        wires.append(Wire.unix(path))
         return wires[-1]
 
     yield open_one

@@ -1,10 +1,12 @@
-"""A daemon in a thread over an in-memory Palace, and a raw client that speaks to it through a real Unix socket."""
+"""A daemon in a thread over an in-memory Palace, and a raw client that speaks to it over each of its transports."""
 
 from __future__ import annotations
 
 import asyncio
 import json
 import socket
+import subprocess
+import sys
 import threading
 import time
 from collections.abc import Callable, Sequence
@@ -16,8 +18,9 @@ import msgspec
 from palace_daemon import model, places
 from palace_daemon.config import Config
 from palace_daemon.core.ports import StopSignal
-from palace_daemon.errors import CancelledError, NotFoundError, RequestError, SourceError
-from palace_daemon.rpc import endpoint, frames
+from palace_daemon.errors import CancelledError, ModelError, NotFoundError, RequestError, SourceError
+from palace_daemon.rpc import endpoint, frames, loopback
+from palace_daemon.rpc.loopback import Loopback
 from palace_daemon.rpc.server import Daemon
 from palace_daemon.service.api import MineListener, ProgressListener
 
@@ -26,12 +29,26 @@ FRESH = model.Freshness(
     sources_pending=1, vectors_pending=2, drawers=3, vectors_used=True, vectors_reason="", model="m", last_mined_at=0
 )
 
+COVERED = model.Coverage(model="m", space="m@1", role="answering", vectors=1, texts=3)
 
 AROUND = (
     model.Neighbour(exchange_id="e0", relation=-1, started_at=None, user_text="What\nnow?", reply_text="This."),
     model.Neighbour(exchange_id="e9", relation=1, started_at=0, user_text="", reply_text="Done."),
 )
 """What stands beside the one exchange."""
+
+
+FAKE_SERVE = """
+import sys
+sys.path[:0] = [{tests!r}]
+from rpc.fake_daemon import FakePalace
+from palace_daemon import config
+from palace_daemon.rpc import serve
+serve._open_palace = lambda _config: FakePalace()
+from palace_daemon.__main__ import main
+main()
+"""
+"""A script that is ``palace-daemon``, but serves a :class:`FakePalace`."""
 
 
 class FakePalace:
@@ -46,6 +63,8 @@ class FakePalace:
         self.waiting = 0
         self.cancelled = 0
         self.is_closed = False
+        self.is_paused = False
+        self.chosen: list[str] = []
         self.listeners: list[MineListener] = []
         self.progress_steps = 3
         self._lock = threading.Lock()
@@ -122,6 +141,13 @@ class FakePalace:
             raise NotFoundError("no session has this id")
         return (self.get("e1"),)
 
+    def projects(self, *, limit: int = 50, offset: int = 0) -> tuple[model.ProjectView, ...]:
+        view = model.ProjectView(
+            path="/w/tidepool", name="tidepool", sessions=2, exchanges=limit, agents=("codex", "note"),
+            newest_at=1_772_615_551_000,
+        )  # fmt: skip
+        return (view,)[offset:]
+
     def sources(self, *, agent: str = "", state: str = "") -> tuple[model.SourceView, ...]:
         return (
             model.SourceView(
@@ -137,7 +163,7 @@ class FakePalace:
             lines_skipped={}, redactions={"jwt": 1}, failures={},
             watched=(model.WatchedDir(path="/t", agent="codex", origin="default", exists=False),),
             notifier="scripted", model="m", model_state="ready", database_bytes=1, rss_bytes=1, last_error="",
-            last_mined_at=None,
+            last_mined_at=None, embedding=self.embedding(),
         )  # fmt: skip
 
     def mine(
@@ -187,6 +213,8 @@ class FakePalace:
     ) -> model.ExportReport:
         if on_progress:
             on_progress(model.Progress(stage="export", done=1, total=2, unit="records"))
+        if path.endswith("wait"):
+            self._wait(stop)
         Path(path).write_text("exported\n")
         records = {"source": 1, "exchange": 2, "note": 0, "session": 1, "tombstone": 0}
         return model.ExportReport(path=path, records=records, size_bytes=9, seconds=0.5)
@@ -194,6 +222,8 @@ class FakePalace:
     def import_file(
         self, path: str, *, on_progress: ProgressListener | None = None, stop: StopSignal | None = None
     ) -> model.ImportReport:
+        if path.endswith("wait"):
+            self._wait(stop)
         if not Path(path).exists():
             raise SourceError(f"cannot read {path}: No such file or directory")
         bad = Path(path).read_text().count("bad")
@@ -217,6 +247,20 @@ class FakePalace:
             ),
         )
 
+    def use_model(self, model_id: str) -> None:
+        if model_id != "m":
+            raise ModelError(f"unknown model {model_id!r}")
+        self.chosen.append(model_id)
+
+    def embedding(self) -> model.Embedding:
+        return model.Embedding(coverage=(COVERED,), is_paused=self.is_paused)
+
+    def pause(self) -> None:
+        self.is_paused = True
+
+    def resume(self) -> None:
+        self.is_paused = False
+
     def subscribe(self, on_mined: MineListener) -> Callable[[], None]:
         self.listeners.append(on_mined)
         return lambda: self.listeners.remove(on_mined)
@@ -229,11 +273,35 @@ class FakePalace:
 class Wire:
     """A raw client: sends bytes, reads frames, with a deadline on everything."""
 
-    def __init__(self, path: Path) -> None:
-        self.socket = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+    def __init__(self, connection: socket.socket, process: subprocess.Popen[bytes] | None = None) -> None:
+        self.socket = connection
         self.socket.settimeout(DEADLINE_S)
-        self.socket.connect(str(path))
         self._buffer = b""
+        self._process = process
+
+    @classmethod
+    def unix(cls, path: Path) -> Wire:
+        """Connect to the daemon's socket."""
+        connection = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        connection.connect(str(path))
+        return cls(connection)
+
+    @classmethod
+    def tcp(cls, door: Loopback, token: str | None = None) -> Wire:
+        """Connect to the daemon's port and show the token; an empty one sends nothing."""
+        wire = cls(socket.create_connection(("127.0.0.1", door.port)))
+        token = door.secret.token if token is None else token
+        if token:
+            assert "result" in wire.call("palace/hello", {"token": token}, "hello")
+        return wire
+
+    @classmethod
+    def stdio(cls) -> Wire:
+        """Start ``palace-daemon --stdio``, which joins the daemon of ``PALACE_HOME``."""
+        ours, theirs = socket.socketpair()
+        with theirs:
+            command = [sys.executable, "-m", "palace_daemon", "--stdio"]
+            return cls(ours, subprocess.Popen(command, stdin=theirs.fileno(), stdout=theirs.fileno()))
 
     def send(self, message: Any) -> None:
         self.send_body(json.dumps(message).encode())
@@ -288,6 +356,8 @@ class Wire:
 
     def close(self) -> None:
         self.socket.close()
+        if self._process is not None:
+            self._process.wait(DEADLINE_S)
 
     def _until(self, mark: bytes) -> bytes:
         while mark not in self._buffer:
@@ -310,12 +380,19 @@ class Running:
         self.lock = endpoint.DataLock(config.data_dir)
         self.lock.acquire()
         self.listener = endpoint.listen(self.path)
+        self.tcp = loopback.listen(places.tcp_file(config.data_dir))
         self.daemon = Daemon(config, open_palace)
         self.thread = threading.Thread(target=self._run, name="daemon-under-test")
         self.thread.start()
 
     def _run(self) -> None:
-        asyncio.run(self.daemon.serve(self.listener), debug=False)
+        asyncio.run(self.daemon.serve(self.listener, tcp=self.tcp), debug=False)
+
+    def dial(self, transport: str = "unix") -> Wire:
+        """Connect a client over ``unix``, ``tcp`` or ``stdio``."""
+        if transport == "unix":
+            return Wire.unix(self.path)
+        return Wire.tcp(self.tcp) if transport == "tcp" else Wire.stdio()
 
     def stop(self) -> float:
         """Stop, and return how long it took."""
@@ -324,5 +401,6 @@ class Running:
         self.thread.join(DEADLINE_S)
         assert not self.thread.is_alive(), "the daemon does not stop"
         endpoint.remove_socket(self.path, self.listener)
+        self.tcp.close()
         self.lock.release()
         return time.monotonic() - begun

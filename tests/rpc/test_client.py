@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from rpc.fake_daemon import FAKE_SERVE
 
 from palace_daemon import client as client_module
 from palace_daemon import errors, places
@@ -50,12 +51,31 @@ def test_large_answers_arrive_whole(client: Client) -> None:
 
 def test_notifications_go_to_the_listener_and_not_into_the_answer(client: Client) -> None:
     seen: list[str] = []
+    client.subscribe(["didMine"])
     report = client.request(
         "palace/mine", {"newest": 1, "workDoneToken": "t"}, lambda method, _params: seen.append(method)
     )
     assert report["files"] == 2
     assert set(seen) == {"$/progress", "palace/didMine"}
     assert client.request("palace/status")["pid"] == 1
+
+
+def test_notifications_come_between_requests_where_they_are_waited_for(client: Client, running: Any) -> None:
+    assert client.next_notification(0.01) is None
+    client.subscribe(["didMine", "didChangeStatus"])
+    first = client.next_notification(10.0)
+    assert first is not None
+    assert (first[0], first[1]["pid"]) == ("palace/didChangeStatus", 1)
+    with Client(timeout_s=10.0) as other:
+        other.request("palace/mine", {"newest": 1})
+    told = client.next_notification(10.0)
+    assert told is not None
+    assert (told[0], told[1]["files"]) == ("palace/didMine", 2)
+    assert client.next_notification(0.05) is None
+    assert client.request("palace/status")["pid"] == 1
+    running.stop()
+    with pytest.raises(DaemonError, match="lost the daemon"):
+        client.next_notification(10.0)
 
 
 def test_errors_come_back_as_the_class_that_they_were(client: Client) -> None:
@@ -155,17 +175,6 @@ def test_two_data_directories_never_share_a_daemon(running: Any, tmp_path: Path)
 
 
 # ------------------------------------------------------------------------------------------------------- starting
-
-FAKE_SERVE = """
-import sys
-sys.path[:0] = [{tests!r}]
-from rpc.fake_daemon import FakePalace
-from palace_daemon import config
-from palace_daemon.rpc import serve
-serve._open_palace = lambda _config: FakePalace()
-from palace_daemon.__main__ import main
-main()
-"""
 
 
 @pytest.fixture

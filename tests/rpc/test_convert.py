@@ -17,6 +17,7 @@ PAIRS = [
     (model.ToolUse, wire.WireToolUse, set()),
     (model.SessionView, wire.WireSession, set()),
     (model.SourceView, wire.WireSource, set()),
+    (model.ProjectView, wire.WireProject, set()),
     (model.WatchedDir, wire.WireWatched, set()),
     (model.Status, wire.StatusResult, {"protocol_version"}),
     (model.MineReport, wire.MineResult, set()),

@@ -13,7 +13,7 @@ import msgspec
 from msgspec import UNSET, Struct, UnsetType
 
 from palace_daemon import model
-from palace_daemon.rpc import wire, wire_notes, wire_porting, wire_recall
+from palace_daemon.rpc import wire, wire_models, wire_notes, wire_porting, wire_recall, wire_session
 from palace_daemon.rpc.errors import BadParamsError
 
 P = TypeVar("P", bound=wire.Params)
@@ -49,6 +49,19 @@ def params_from_wire(raw: Any, kind: type[P]) -> P:
     except msgspec.ValidationError as exc:
         message = str(exc)
         raise BadParamsError(message, path=_path_of(message)) from None
+
+
+def options_from_wire(raw: Any) -> wire_session.InitializationOptions:
+    """Validate ``initializationOptions``; what is no object is another program's, and counts as an empty one.
+
+    Raises:
+        BadParamsError: A key of ours has a value that it cannot have.
+    """
+    try:
+        return msgspec.convert(raw if isinstance(raw, dict) else {}, wire_session.InitializationOptions)
+    except msgspec.ValidationError as exc:
+        path = _path_of(str(exc)).replace("$", "$.initializationOptions", 1)
+        raise BadParamsError(str(exc), path=path) from None
 
 
 def recall_query(
@@ -304,7 +317,21 @@ def _neighbours_to_wire(neighbours: tuple[model.Neighbour, ...]) -> tuple[wire_r
 
 def freshness_to_wire(freshness: model.Freshness) -> wire_recall.WireFreshness:
     """Return the freshness block."""
-    return _copy(freshness, wire_recall.WireFreshness, last_mined_at=time_to_wire(freshness.last_mined_at))
+    return _copy(
+        freshness,
+        wire_recall.WireFreshness,
+        last_mined_at=time_to_wire(freshness.last_mined_at),
+        coverage=_coverage_to_wire(freshness.coverage),
+    )
+
+
+def _coverage_to_wire(coverage: tuple[model.Coverage, ...]) -> tuple[wire_models.WireCoverage, ...]:
+    return tuple(_copy(one, wire_models.WireCoverage) for one in coverage)
+
+
+def embedding_to_wire(embedding: model.Embedding) -> wire_models.WireEmbedding:
+    """Return how far the vectors are."""
+    return _copy(embedding, wire_models.WireEmbedding, coverage=_coverage_to_wire(embedding.coverage))
 
 
 def exchange_to_wire(view: model.ExchangeView) -> wire.WireExchange:
@@ -325,6 +352,11 @@ def session_to_wire(view: model.SessionView) -> wire.WireSession:
     return _copy(view, wire.WireSession, started_at=time_to_wire(view.started_at), ended_at=time_to_wire(view.ended_at))
 
 
+def project_to_wire(view: model.ProjectView) -> wire.WireProject:
+    """Return one row of ``palace/projects``."""
+    return _copy(view, wire.WireProject, newest_at=time_to_wire(view.newest_at))
+
+
 def source_to_wire(view: model.SourceView) -> wire.WireSource:
     """Return one row of ``palace/sources``."""
     return _copy(view, wire.WireSource)
@@ -338,6 +370,7 @@ def status_to_wire(status: model.Status) -> wire.StatusResult:
         protocol_version=wire.PROTOCOL_VERSION,
         started_at=time_to_wire(status.started_at),
         last_mined_at=time_to_wire(status.last_mined_at),
+        embedding=embedding_to_wire(status.embedding),
         watched=tuple(_copy(item, wire.WireWatched, found_at=time_to_wire(item.found_at)) for item in status.watched),
     )
 

@@ -148,7 +148,7 @@ def listen(path: Path) -> socket.socket:
         DaemonError: Somebody answers there, something other than a socket is in the way, or binding fails.
     """
     if sys.platform == "win32":
-        raise DaemonError("the daemon listens on Unix sockets only so far", hint="use WSL, or recall --no-daemon")
+        raise DaemonError("there are no Unix sockets on Windows: the daemon listens on a port of 127.0.0.1 there")
     make_socket_dir(path.parent)
     _remove_stale(path)
     listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)

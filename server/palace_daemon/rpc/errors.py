@@ -11,6 +11,7 @@ code      ``data.kind``                                meaning
 -32800    ``cancelled``                                the caller withdrew the request
 -32010    ``request``                                  understood, but cannot be answered as asked
 -32011    ``notFound``                                 no such id
+-32012    ``deadline``                                 the request's ``timeoutMs`` is over; its work is stopped
 -32020    ``source``                                   a transcript cannot be read
 -32030    ``store``                                    the database fails
 -32031    ``storeBusy``                                another process holds its lock
@@ -21,6 +22,7 @@ code      ``data.kind``                                meaning
 -32050    ``config``                                   a setting is bad
 -32060    ``closed``                                   the daemon is stopping
 -32070    ``daemon``                                   the daemon cannot do its work
+-32071    ``token``                                    over TCP, the first message lacks the right token
 ========  ===========================================  =====================================================
 """
 
@@ -30,6 +32,7 @@ import logging
 import traceback
 from typing import Any
 
+from palace_daemon import __version__
 from palace_daemon.errors import CancelledError, PalaceError, RequestError
 from palace_daemon.rpc import wire
 
@@ -39,12 +42,14 @@ METHOD_NOT_FOUND = -32601
 INVALID_PARAMS = -32602
 INTERNAL_ERROR = -32603
 REQUEST_CANCELLED = -32800
+TOKEN_REFUSED = -32071
 
 CODES: dict[str, int] = {
     "params": INVALID_PARAMS,
     "cancelled": REQUEST_CANCELLED,
     "request": -32010,
     "notFound": -32011,
+    "deadline": -32012,
     "source": -32020,
     "store": -32030,
     "storeBusy": -32031,
@@ -76,6 +81,12 @@ class BadParamsError(RequestError):
 def error_object(code: int, message: str, data: wire.ErrorData) -> dict[str, Any]:
     """Return a JSON-RPC error object."""
     return {"code": code, "message": message, "data": wire.to_builtins(data)}
+
+
+def unknown_method() -> dict[str, Any]:
+    """Return the error object for a method that this daemon does not know; a newer one may."""
+    hint = f"this is palace-daemon {__version__}, protocol {wire.PROTOCOL_VERSION}"
+    return error_object(METHOD_NOT_FOUND, "no such method", wire.ErrorData(kind="unknownMethod", hint=hint))
 
 
 def cancelled() -> dict[str, Any]:

@@ -15,7 +15,7 @@ from typing import Any
 from msgspec import UnsetType
 
 from palace_daemon.core.ports import StopSignal
-from palace_daemon.rpc import convert, wire, wire_notes, wire_porting, wire_recall
+from palace_daemon.rpc import convert, wire, wire_models, wire_notes, wire_porting, wire_recall
 from palace_daemon.rpc.errors import BadParamsError
 from palace_daemon.service.api import Palace, ProgressListener
 
@@ -97,6 +97,11 @@ def _sessions(call: Call, params: wire.SessionsParams) -> wire.Result:
     return wire.SessionsResult(sessions=tuple(convert.session_to_wire(row) for row in rows))
 
 
+def _projects(call: Call, params: wire.ProjectsParams) -> wire.Result:
+    rows = call.palace.projects(limit=params.limit, offset=params.offset)
+    return wire.ProjectsResult(projects=tuple(convert.project_to_wire(row) for row in rows))
+
+
 def _sources(call: Call, params: wire.SourcesParams) -> wire.Result:
     rows = call.palace.sources(agent=params.agent, state=params.state)
     return wire.SourcesResult(sources=tuple(convert.source_to_wire(row) for row in rows))
@@ -172,14 +177,31 @@ def _absolute(path: str, at: str) -> str:
     return path
 
 
-def _models(call: Call, _params: wire.NoParams) -> wire.Result:
-    return wire.ModelsResult(models=tuple(convert.model_to_wire(view) for view in call.palace.models()))
+def _models(call: Call, params: wire_models.ModelsParams) -> wire.Result:
+    if not isinstance(params.use, UnsetType):
+        call.palace.use_model(params.use)
+    views = call.palace.models()
+    return wire.ModelsResult(
+        models=tuple(convert.model_to_wire(view) for view in views),
+        embedding=convert.embedding_to_wire(call.palace.embedding()),
+    )
+
+
+def _pause(call: Call, _params: wire.NoParams) -> wire.Result:
+    call.palace.pause()
+    return wire_models.PauseResult(is_paused=True)
+
+
+def _resume(call: Call, _params: wire.NoParams) -> wire.Result:
+    call.palace.resume()
+    return wire_models.PauseResult(is_paused=False)
 
 
 _ANSWERS: dict[str, Callable[[Call, Any], wire.Result]] = {
     "palace/recall": _recall,
     "palace/get": _get,
     "palace/sessions": _sessions,
+    "palace/projects": _projects,
     "palace/sources": _sources,
     "palace/status": _status,
     "palace/mine": _mine,
@@ -189,4 +211,6 @@ _ANSWERS: dict[str, Callable[[Call, Any], wire.Result]] = {
     "palace/export": _export,
     "palace/import": _import,
     "palace/models": _models,
+    "palace/pause": _pause,
+    "palace/resume": _resume,
 }

@@ -35,7 +35,7 @@ from pygls.protocol import (
 )
 
 from palace_daemon import __version__
-from palace_daemon.rpc import errors, wire
+from palace_daemon.rpc import errors, wire, wire_session
 from palace_daemon.rpc.envelope import MessageId
 from palace_daemon.rpc.logs import quiet_pygls
 
@@ -72,6 +72,15 @@ class Connection(Protocol):
 
     def finished(self, message_id: MessageId) -> None:
         """Note that the request was answered."""
+        ...
+
+    @property
+    def proof(self) -> str:
+        """What shows the client that it speaks with the daemon, where that needs showing."""
+        ...
+
+    def greet(self, options: Any) -> None:
+        """Take the ``initializationOptions`` of ``initialize``."""
         ...
 
 
@@ -191,10 +200,16 @@ class PalaceProtocol(LanguageServerProtocol):
 
     @lsp_method(types.INITIALIZE)
     def lsp_initialize(self, params: types.InitializeParams) -> Generator[Any, Any, types.InitializeResult]:
-        """Add the wire's version and methods to what pygls answers."""
+        """Add the wire's version and methods to what pygls answers; take what the client wants to hear."""
+        self._server.connection.greet(params.initialization_options)
         result = yield from super().lsp_initialize(params)
         result.capabilities.experimental = {
-            "palace": {"protocolVersion": wire.PROTOCOL_VERSION, "methods": sorted(wire.METHODS)}
+            "palace": {
+                "protocolVersion": wire.PROTOCOL_VERSION,
+                "methods": sorted(wire.METHODS),
+                "events": wire_session.EVENTS,
+                "proof": self._server.connection.proof,
+            }
         }
         return result
 

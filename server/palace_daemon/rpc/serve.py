@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING
 from palace_daemon import __version__, places
 from palace_daemon.config import Config
 from palace_daemon.errors import PalaceError
-from palace_daemon.rpc import endpoint, logs
+from palace_daemon.rpc import endpoint, logs, loopback
 
 if TYPE_CHECKING:
     from palace_daemon.service.api import Palace
@@ -66,24 +66,38 @@ def run(config: Config, *, is_detached: bool = False) -> int:
 
 
 def _serve(config: Config, stop_wanted: threading.Event, *, is_detached: bool) -> int:
-    path = places.socket_path(config.data_dir)
-    listener = endpoint.listen(path)
-    try:
-        logger.info("palace-daemon %s, pid %d, listens on %s", __version__, os.getpid(), path)
-        return _run_loop(config, listener, stop_wanted, is_detached=is_detached)
-    finally:
-        endpoint.remove_socket(path, listener)
-        logger.info("stopped")
+    with contextlib.ExitStack() as doors:
+        listener = tcp = None
+        if hasattr(socket, "AF_UNIX") and sys.platform != "win32":
+            path = places.socket_path(config.data_dir)
+            listener = endpoint.listen(path)
+            doors.callback(endpoint.remove_socket, path, listener)
+            logger.info("palace-daemon %s, pid %d, listens on %s", __version__, os.getpid(), path)
+        tcp_file = places.tcp_file(config.data_dir)
+        loopback.remove_stale(tcp_file)
+        if config.serve.tcp or listener is None:
+            tcp = loopback.listen(tcp_file, config.serve.tcp_port)
+            doors.callback(tcp.close)
+            logger.info("port %d on %s, token in %s", tcp.port, loopback.HOST, tcp.path)
+        return _run_loop(config, listener, tcp, stop_wanted, is_detached=is_detached)
 
 
-def _run_loop(config: Config, listener: socket.socket, stop_wanted: threading.Event, *, is_detached: bool) -> int:
+def _run_loop(
+    config: Config,
+    listener: socket.socket | None,
+    tcp: loopback.Loopback | None,
+    stop_wanted: threading.Event,
+    *,
+    is_detached: bool,
+) -> int:
     import asyncio  # noqa: PLC0415 - behind the listening socket, see the module
 
     from palace_daemon.rpc.server import Daemon  # noqa: PLC0415
 
     daemon = Daemon(config, _open_palace, stop_wanted=stop_wanted)
     _HardStop(stop_wanted).start()
-    asyncio.run(daemon.serve(listener, _let_go_of_streams if is_detached else None))
+    asyncio.run(daemon.serve(listener, _let_go_of_streams if is_detached else None, tcp=tcp))
+    logger.info("stopped")
     if daemon.failure is None:
         return EXIT_OK
     if is_detached or not isinstance(daemon.failure, PalaceError):

@@ -5,18 +5,22 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
+import signal
 import socket
 import threading
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 
 from palace_daemon import places
 from palace_daemon.config import Config
 from palace_daemon.errors import ClosedError, DaemonError, PalaceError
 from palace_daemon.model import MineReport
-from palace_daemon.rpc import convert, endpoint, errors, methods, wire
+from palace_daemon.rpc import convert, endpoint, errors, loopback, methods, wire
 from palace_daemon.rpc.endpoint import ending_signals
+from palace_daemon.rpc.loopback import Loopback, Secret
 from palace_daemon.rpc.session import HANG_UP_S, Session, Shared
+from palace_daemon.rpc.telling import Teller
 from palace_daemon.service.api import Palace
 
 logger = logging.getLogger(__name__)
@@ -53,6 +57,7 @@ class Daemon:
         self._loop: asyncio.AbstractEventLoop | None = None
         self._stop_event: asyncio.Event | None = None
         self._shared: Shared | None = None
+        self._teller = Teller(self._sessions.values, self._status)
         self.failure: BaseException | None = None
         """Why the service could not be opened, once :meth:`serve` has returned."""
 
@@ -64,12 +69,19 @@ class Daemon:
             with contextlib.suppress(RuntimeError):
                 loop.call_soon_threadsafe(event.set)
 
-    async def serve(self, listener: socket.socket, on_open: Callable[[], None] | None = None) -> None:
-        """Answer on ``listener`` until :meth:`stop`; requests wait while the service is being opened.
+    async def serve(
+        self,
+        listener: socket.socket | None,
+        on_open: Callable[[], None] | None = None,
+        *,
+        tcp: Loopback | None = None,
+    ) -> None:
+        """Answer on ``listener`` and ``tcp`` until :meth:`stop`; requests wait while the service is being opened.
 
         Args:
-            listener: A listening socket, which stays the caller's.
+            listener: A listening Unix socket, which stays the caller's.
             on_open: Called on the loop once the service is open.
+            tcp: A listening port, which stays the caller's.
         """
         self._loop = asyncio.get_running_loop()
         self._stop_event = asyncio.Event()
@@ -86,17 +98,30 @@ class Daemon:
             default_limit=self._config.recall.limit,
             stop=self.stop,
             clock=self._clock,
+            touch=self._teller.touch,
         )
-        server = await asyncio.start_unix_server(self._on_connection, sock=listener)
+        servers = await self._listen(listener, tcp)
+        telling = asyncio.create_task(self._teller.watch_status())
         opening = asyncio.create_task(self._open(self._shared, on_open))
         try:
             await self._stop_event.wait()
         finally:
-            server.close()
+            for server in servers:
+                server.close()
+            telling.cancel()
             await self._close_sessions()
             await self._close_palace(self._shared, opening)
             for pool in (quick, long):
                 pool.shutdown(wait=False, cancel_futures=True)
+
+    async def _listen(self, listener: socket.socket | None, tcp: Loopback | None) -> list[asyncio.Server]:
+        servers = []
+        if listener is not None:
+            servers.append(await asyncio.start_unix_server(self._on_connection, sock=listener))
+        if tcp is not None:
+            on_tcp = partial(self._on_connection, secret=tcp.secret)
+            servers.append(await asyncio.start_server(on_tcp, sock=tcp.listener))
+        return servers
 
     # --------------------------------------------------------------------------------------------------- service
 
@@ -154,20 +179,31 @@ class Daemon:
     def _on_mined(self, loop: asyncio.AbstractEventLoop, report: MineReport) -> None:
         """Called from a thread of the service."""
         with contextlib.suppress(RuntimeError):  # the loop is closed: nobody is left to tell
-            loop.call_soon_threadsafe(self._tell_mined, convert.mine_to_wire(report))
+            loop.call_soon_threadsafe(self._teller.mined, convert.mine_to_wire(report))
 
-    def _tell_mined(self, report: wire.MineResult) -> None:
-        for session in self._sessions.values():
-            session.notify("palace/didMine", report)
+    async def _status(self) -> wire.StatusResult:
+        """Return the state, for those who subscribed to it."""
+        shared = self._shared
+        if shared is None:
+            raise ClosedError("the daemon is stopping")
+        palace = await asyncio.shield(shared.palace)
+        try:
+            work = shared.quick.submit(lambda: convert.status_to_wire(palace.status()))
+        except RuntimeError as exc:
+            raise ClosedError("the daemon is stopping") from exc
+        return await asyncio.wrap_future(work)
 
     # ----------------------------------------------------------------------------------------------- connections
 
-    async def _on_connection(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    async def _on_connection(
+        self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, secret: Secret | None = None
+    ) -> None:
         task = asyncio.current_task()
-        if self._shared is None or task is None or not self._may_serve(writer.get_extra_info("socket")):
+        may_serve = self._may_serve_stranger() if secret else self._is_ours(writer.get_extra_info("socket"))
+        if self._shared is None or self.stop_wanted.is_set() or task is None or not may_serve or self._is_full():
             writer.transport.abort()
             return
-        session = Session(self._shared, reader, writer)
+        session = Session(self._shared, reader, writer, secret)
         self._sessions[task] = session
         try:
             await session.run()
@@ -178,13 +214,22 @@ class Daemon:
         finally:
             del self._sessions[task]
 
-    def _may_serve(self, connection: socket.socket) -> bool:
-        if not endpoint.is_peer_allowed(connection):
-            logger.warning("refused a process of another user")
+    def _is_ours(self, connection: socket.socket) -> bool:
+        if endpoint.is_peer_allowed(connection):
+            return True
+        logger.warning("refused a process of another user")
+        return False
+
+    def _may_serve_stranger(self) -> bool:
+        if sum(session.is_stranger for session in self._sessions.values()) < loopback.STRANGERS_MAX:
+            return True
+        logger.warning("refused a TCP connection: too many have not shown the token yet")
+        return False
+
+    def _is_full(self) -> bool:
+        if len(self._sessions) < CONNECTIONS_MAX:
             return False
-        if len(self._sessions) >= CONNECTIONS_MAX:
-            logger.warning("refused a connection: %d are open", len(self._sessions))
-            return False
+        logger.warning("refused a connection: %d are open", len(self._sessions))
         return True
 
     async def _close_sessions(self) -> None:
@@ -200,5 +245,7 @@ class Daemon:
             return
         loop = asyncio.get_running_loop()
         for number in ending_signals():
-            with contextlib.suppress(NotImplementedError):  # Windows
+            try:
                 loop.add_signal_handler(number, self.stop)
+            except NotImplementedError:  # Windows
+                signal.signal(number, lambda _number, _frame: self.stop())

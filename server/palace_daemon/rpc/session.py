@@ -1,7 +1,8 @@
 """One client's connection: frames in, answers out, over the service that all connections share.
 
 Runs on the event loop; only the work itself runs on the pools. Back-pressure: nothing more is read from a client that
-does not take its answers, or that has very many requests open, and notifications to it are dropped.
+does not take its answers, or that has very many requests open; of these few are worked on at a time, and none while
+answers pile up; notifications to it are dropped.
 """
 
 from __future__ import annotations
@@ -10,7 +11,6 @@ import asyncio
 import logging
 import select
 import threading
-import time
 from collections.abc import Callable
 from concurrent.futures import Executor
 from dataclasses import dataclass, field
@@ -18,10 +18,12 @@ from typing import Any
 
 from msgspec import UNSET, UnsetType
 
-from palace_daemon.errors import ClosedError
-from palace_daemon.model import Progress
-from palace_daemon.rpc import convert, envelope, errors, frames, methods, wire
+from palace_daemon import __version__
+from palace_daemon.errors import ClosedError, DeadlineError
+from palace_daemon.rpc import convert, envelope, errors, frames, gate, loopback, methods, wire, wire_session
 from palace_daemon.rpc.envelope import MessageId
+from palace_daemon.rpc.loopback import Secret
+from palace_daemon.rpc.progress import ProgressRelay
 from palace_daemon.rpc.protocol import PalaceServer
 from palace_daemon.service.api import Palace
 
@@ -29,14 +31,22 @@ logger = logging.getLogger(__name__)
 
 OPEN_REQUESTS_MAX = 256
 """Requests of one client that may be unanswered before the next one is read."""
+RUNNING_MAX = 4
+"""Requests of one client that are worked on at once, of each pool: further ones wait, and hold up nobody else's. With
+the bytes that a connection buffers this bounds what is kept for a client that does not read: four answers."""
 LAG_BYTES_MAX = 1024 * 1024
 """Unsent bytes from which notifications to a client are dropped."""
 READ_BYTES = 64 * 1024
-PROGRESS_INTERVAL_S = 0.1
-"""Least time between two progress notifications of one request."""
 HANG_UP_S = 0.3
 """How long a closing connection may take to send what is left."""
+TCP_LINGER_S = 2.0
+"""How long requests may go on over TCP after the client stopped sending: there, one that left looks the same."""
 _PEER_POLL_S = 0.1
+_LOOKS_ONLY = frozenset({"palace/recall", "palace/get", "palace/sessions", "palace/projects", "palace/sources"}) | {
+    "palace/status",
+    "palace/hello",
+}
+"""Methods that cannot have changed the state that ``palace/didChangeStatus`` tells of."""
 
 
 @dataclass(slots=True)
@@ -50,6 +60,7 @@ class Shared:
         default_limit: Hits of a recall that names no limit.
         stop: Ends the daemon.
         clock: The daemon's clock.
+        touch: Says that the daemon's state may have changed.
     """
 
     palace: asyncio.Future[Palace]
@@ -58,17 +69,31 @@ class Shared:
     default_limit: int
     stop: Callable[[], None]
     clock: methods.Clock = field(default_factory=methods.Clock)
+    touch: Callable[[], None] = lambda: None
 
 
 class Session:
     """See the module. Made and used on the event loop's thread."""
 
-    def __init__(self, shared: Shared, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    def __init__(
+        self,
+        shared: Shared,
+        reader: asyncio.StreamReader,
+        writer: asyncio.StreamWriter,
+        secret: Secret | None = None,
+    ) -> None:
+        """Take the connection; with ``secret`` it is one over TCP, and its first message must show the token."""
+        self.is_stranger = secret is not None
+        """Whether nothing may be done for it yet."""
+        self.has_status = False
+        self._secret = secret
+        self._events: tuple[wire_session.EventName, ...] = ()
         self._shared = shared
         self._reader = reader
         self._writer = writer
         self._open: set[MessageId] = set()
         self._answered = asyncio.Event()
+        self._places = {is_long: asyncio.Semaphore(RUNNING_MAX) for is_long in (False, True)}
         self._is_closing = False
         self._is_greeted = False
         self._server = PalaceServer(self)
@@ -114,11 +139,20 @@ class Session:
 
     async def _read(self) -> None:
         parser = frames.FrameParser()
-        while not self._is_closing and (data := await self._reader.read(READ_BYTES)):
+        greeting_ends_at = asyncio.get_running_loop().time() + loopback.GREETING_S
+        greeting_bytes = 0
+        while not self._is_closing:
+            async with asyncio.timeout_at(greeting_ends_at if self.is_stranger else None):
+                data = await self._reader.read(READ_BYTES)
+            if not data:
+                return
             for event in parser.feed(data):
                 await self._take(event)
                 if self._has_hung_up():
                     return
+            greeting_bytes += len(data) if self.is_stranger else 0
+            if greeting_bytes > loopback.FIRST_FRAME_BYTES_MAX:
+                self._turn_away(None)
             await self._writer.drain()
 
     def _has_hung_up(self) -> bool:
@@ -126,7 +160,9 @@ class Session:
 
     async def _answer_half_closed(self) -> None:
         """Let a client that only closed its sending side (a shell pipe does) have the answers that are under way."""
-        while self._open and not self._is_closing and not self._is_peer_gone():
+        loop = asyncio.get_running_loop()
+        ends_at = loop.time() + TCP_LINGER_S if self._secret else float("inf")
+        while self._open and not self._is_closing and not self._is_peer_gone() and loop.time() < ends_at:
             self._answered.clear()
             try:
                 await asyncio.wait_for(self._answered.wait(), _PEER_POLL_S)
@@ -138,6 +174,8 @@ class Session:
         connection = self._writer.get_extra_info("socket")
         if self._writer.is_closing() or connection is None or connection.fileno() < 0:
             return True
+        if not hasattr(select, "poll"):
+            return False
         poll = select.poll()
         poll.register(connection.fileno(), 0)
         return any(mask & (select.POLLHUP | select.POLLERR) for _fd, mask in poll.poll(0))
@@ -162,6 +200,8 @@ class Session:
     # -------------------------------------------------------------------------------------------------- messages
 
     async def _take(self, event: frames.Event) -> None:
+        if self.is_stranger and not isinstance(event, frames.Foreign) and not self._admits(event):
+            return
         if isinstance(event, frames.Body):
             await self._take_body(event.data)
         elif isinstance(event, frames.Oversized):
@@ -173,6 +213,20 @@ class Session:
         else:
             logger.warning("closed a connection that does not speak the protocol")
             self.hang_up()
+
+    def _admits(self, event: frames.Event) -> bool:
+        """Let the connection in, or turn it away."""
+        first = envelope.read(event.data) if isinstance(event, frames.Body) else None
+        if first is None or self._secret is None or not gate.admits(first, self._secret):
+            self._turn_away(first.id if isinstance(first, envelope.Request) else None)
+            return False
+        self.is_stranger = False
+        return True
+
+    def _turn_away(self, message_id: MessageId | None) -> None:
+        self._refuse(envelope.Refusal(message_id, gate.CODE, gate.KIND, gate.REASON))
+        logger.warning("closed a TCP connection that did not show the token")
+        self.hang_up()
 
     async def _take_body(self, body: bytes) -> None:
         found = envelope.read(body)
@@ -195,9 +249,7 @@ class Session:
             self._refuse(envelope.Refusal(request.id, errors.INVALID_REQUEST, "invalidRequest", reason))
             return
         if not self._protocol.knows(request.method):
-            data = wire.ErrorData(kind="unknownMethod")
-            error = errors.error_object(errors.METHOD_NOT_FOUND, "no such method", data)
-            self._protocol.send_error(request.id, error)
+            self._protocol.send_error(request.id, errors.unknown_method())
             return
         try:
             message = self._protocol.structure_message(request.message)
@@ -237,28 +289,47 @@ class Session:
         return handle
 
     async def _answer(self, method: str, raw: Any) -> Any:
-        spec = wire.METHODS[method]
-        params = convert.params_from_wire(raw, spec.params)
+        params = convert.params_from_wire(raw, wire.METHODS[method].params)
         if method == "palace/stop":
             self._shared.stop()
             return wire.StopResult()
+        if isinstance(params, wire_session.HelloParams):
+            return self._hello()
+        if isinstance(params, wire_session.SubscribeParams):
+            return self._subscribe(params.events)
         relay = self._relay_for(params)
+        timeout_s = None if isinstance(params.timeout_ms, UnsetType) else params.timeout_ms / 1000
         stop = threading.Event()
         try:
-            call = methods.Call(
-                palace=await asyncio.shield(self._shared.palace),
-                default_limit=self._shared.default_limit,
-                clock=self._shared.clock,
-                stop=stop,
-                on_progress=relay.report if relay else None,
-            )
-            return await self._run(self._shared.long if spec.is_long else self._shared.quick, call, method, params)
-        except asyncio.CancelledError:
-            stop.set()
-            raise
+            async with asyncio.timeout(timeout_s) as limit:
+                return await self._work(method, params, stop, relay)
+        except TimeoutError:
+            if not limit.expired():
+                raise
+            raise DeadlineError(f"not done within {params.timeout_ms} ms: the work is stopped") from None
         finally:
+            # Whatever ended it, the worker must not go on: it may still be on its way where the request is not.
+            stop.set()
             if relay:
                 relay.end()
+            if method not in _LOOKS_ONLY:
+                self._shared.touch()
+
+    async def _work(self, method: str, params: wire.Params, stop: threading.Event, relay: ProgressRelay | None) -> Any:
+        call = methods.Call(
+            palace=await asyncio.shield(self._shared.palace),
+            default_limit=self._shared.default_limit,
+            clock=self._shared.clock,
+            stop=stop,
+            on_progress=relay.report if relay else None,
+        )
+        is_long = wire.METHODS[method].is_long
+        async with self._places[is_long]:
+            try:
+                await self._writer.drain()
+            except ConnectionError as exc:
+                raise ClosedError("the client left") from exc
+            return await self._run(self._shared.long if is_long else self._shared.quick, call, method, params)
 
     async def _run(self, pool: Executor, call: methods.Call, method: str, params: wire.Params) -> Any:
         try:
@@ -267,51 +338,47 @@ class Session:
             raise ClosedError("the daemon is stopping") from exc
         return await asyncio.wrap_future(work)
 
-    def _relay_for(self, params: wire.Params) -> _ProgressRelay | None:
+    def _relay_for(self, params: wire.Params) -> ProgressRelay | None:
         token = getattr(params, "work_done_token", UNSET)
         if isinstance(token, UnsetType):
             return None
         if token in self._protocol.progress.tokens:
             path = "$.workDoneToken"
             raise errors.BadParamsError(f"the token is in use - at `{path}`", path=path)
-        relay = _ProgressRelay(self, self._protocol.progress.tokens, token)
+        relay = ProgressRelay(self.notify, self._protocol.progress.tokens, token)
         relay.begin(asyncio.current_task(), "Mining" if isinstance(params, wire.MineParams) else "Copying the memory")
         return relay
 
+    # --------------------------------------------------------------------------------------------- the connection's
 
-class _ProgressRelay:
-    """Turns progress calls from a worker thread into ``$/progress`` notifications, a bounded number a second."""
+    @property
+    def proof(self) -> str:
+        """What shows the client of a TCP connection that it speaks with the daemon; empty elsewhere."""
+        return self._secret.proof if self._secret else ""
 
-    def __init__(self, session: Session, tokens: dict[Any, Any], token: str | int) -> None:
-        self._session = session
-        self._tokens = tokens
-        self._token = token
-        self._loop = asyncio.get_running_loop()
-        self._next_at = 0.0
-        self._is_over = False
+    def greet(self, options: Any) -> None:
+        """Take ``initializationOptions``.
 
-    def begin(self, task: asyncio.Task[Any] | None, title: str) -> None:
-        """Announce the work; ``window/workDoneProgress/cancel`` then cancels ``task``."""
-        self._tokens[self._token] = task
-        self._send(wire.ProgressValue(kind="begin", title=title, cancellable=True))
+        Raises:
+            BadParamsError: A key of ours has a value that it cannot have.
+        """
+        self._subscribe(convert.options_from_wire(options).events)
 
-    def report(self, progress: Progress) -> None:
-        """Pass one step on; called from the worker thread."""
-        now = time.monotonic()
-        if self._is_over or now < self._next_at:
-            return
-        self._next_at = now + PROGRESS_INTERVAL_S
-        try:
-            self._loop.call_soon_threadsafe(self._send, convert.progress_to_wire(progress))
-        except RuntimeError:
-            self._is_over = True  # the loop is closed: the daemon has stopped
+    def wants(self, event: wire_session.EventName) -> bool:
+        """Return whether the client subscribed to ``event``."""
+        return event in self._events
 
-    def end(self) -> None:
-        """Say that the work is over, and forget the token."""
-        self._tokens.pop(self._token, None)
-        self._send(wire.ProgressValue(kind="end"))
-        self._is_over = True
+    def _hello(self) -> wire_session.HelloResult:
+        return wire_session.HelloResult(
+            protocol_version=wire.PROTOCOL_VERSION,
+            version=__version__,
+            methods=tuple(sorted(wire.METHODS)),
+            events=wire_session.EVENTS,
+            proof=self.proof,
+        )
 
-    def _send(self, value: wire.ProgressValue) -> None:
-        if not self._is_over:
-            self._session.notify("$/progress", {"token": self._token, "value": wire.to_builtins(value)})
+    def _subscribe(self, events: tuple[wire_session.EventName, ...]) -> wire_session.SubscribeResult:
+        self._events = tuple(event for event in wire_session.EVENTS if event in events)
+        self.has_status = False
+        self._shared.touch()
+        return wire_session.SubscribeResult(events=self._events)

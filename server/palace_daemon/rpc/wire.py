@@ -12,7 +12,7 @@ from typing import Annotated, Any, Literal
 import msgspec
 from msgspec import UNSET, Meta, Struct, UnsetType
 
-from palace_daemon.rpc import wire_notes, wire_porting, wire_recall
+from palace_daemon.rpc import wire_models, wire_notes, wire_porting, wire_recall, wire_session
 from palace_daemon.rpc.wire_base import LIMIT_MAX, Count, Limit, Params, Result, WireTime
 
 __all__ = ["LIMIT_MAX", "Count", "Limit", "Params", "Result", "WireTime"]
@@ -43,6 +43,13 @@ class SessionsParams(Params, frozen=True):
     agent: str = ""
     project: str = ""
     since: WireTime | UnsetType = UNSET
+    limit: Limit = 50
+    offset: Count = 0
+
+
+class ProjectsParams(Params, frozen=True):
+    """Pages through the list of projects."""
+
     limit: Limit = 50
     offset: Count = 0
 
@@ -170,6 +177,24 @@ class TimelineResult(Result, frozen=True):
     exchanges: tuple[WireExchange, ...]
 
 
+class WireProject(Result, frozen=True):
+    """What recall can find of a project, of its notes as well; what belongs to none has an empty path."""
+
+    path: str
+    name: str
+    sessions: int
+    exchanges: int
+    agents: tuple[str, ...]
+    newest_at: str | None
+    """When its newest exchange began."""
+
+
+class ProjectsResult(Result, frozen=True):
+    """Projects, the one with the newest exchange first."""
+
+    projects: tuple[WireProject, ...]
+
+
 class WireSource(Result, frozen=True):
     """A transcript file in a list."""
 
@@ -232,6 +257,7 @@ class StatusResult(Result, frozen=True):
     rss_bytes: int
     last_error: str
     last_mined_at: str | None
+    embedding: wire_models.WireEmbedding
 
 
 class MineResult(Result, frozen=True):
@@ -296,6 +322,8 @@ class ModelsResult(Result, frozen=True):
     """The known models."""
 
     models: tuple[WireModel, ...]
+    embedding: wire_models.WireEmbedding | None = None
+    """How far their vectors are in this data directory; null where no store was asked."""
 
 
 class StopResult(Result, frozen=True):
@@ -340,9 +368,11 @@ class Method(Struct, frozen=True, kw_only=True):
 
 
 METHODS: dict[str, Method] = {
+    "palace/hello": Method(params=wire_session.HelloParams, results=(wire_session.HelloResult,)),
     "palace/recall": Method(params=wire_recall.RecallParams, results=(wire_recall.RecallResult,)),
     "palace/get": Method(params=GetParams, results=(WireExchange,)),
     "palace/sessions": Method(params=SessionsParams, results=(SessionsResult, TimelineResult)),
+    "palace/projects": Method(params=ProjectsParams, results=(ProjectsResult,)),
     "palace/sources": Method(params=SourcesParams, results=(SourcesResult,)),
     "palace/status": Method(params=NoParams, results=(StatusResult,)),
     "palace/mine": Method(params=MineParams, results=(MineResult,), is_long=True),
@@ -351,11 +381,18 @@ METHODS: dict[str, Method] = {
     "palace/notes": Method(params=wire_notes.NotesParams, results=(wire_notes.NotesResult, wire_notes.RememberResult)),
     "palace/export": Method(params=wire_porting.PortParams, results=(wire_porting.ExportResult,), is_long=True),
     "palace/import": Method(params=wire_porting.PortParams, results=(wire_porting.ImportResult,), is_long=True),
-    "palace/models": Method(params=NoParams, results=(ModelsResult,)),
+    "palace/models": Method(params=wire_models.ModelsParams, results=(ModelsResult,)),
+    "palace/pause": Method(params=NoParams, results=(wire_models.PauseResult,)),
+    "palace/resume": Method(params=NoParams, results=(wire_models.PauseResult,)),
+    "palace/subscribe": Method(params=wire_session.SubscribeParams, results=(wire_session.SubscribeResult,)),
     "palace/stop": Method(params=NoParams, results=(StopResult,)),
 }
 
-NOTIFICATIONS: dict[str, type[Result]] = {"palace/didMine": MineResult}
+NOTIFICATIONS: dict[str, type[Result]] = {
+    wire_session.DID_MINE: MineResult,
+    wire_session.DID_CHANGE_STATUS: StatusResult,
+}
+"""Sent to clients that subscribed to them, and to no others."""
 
 
 def to_builtins(value: Any) -> Any:

@@ -8,6 +8,7 @@ from msgspec import UNSET, Meta, UnsetType
 
 from palace_daemon.model import NEIGHBOURS_MAX
 from palace_daemon.rpc.wire_base import Limit, Params, Result, WireTime
+from palace_daemon.rpc.wire_models import WireCoverage
 
 Positive = Annotated[int, Meta(ge=1, le=2**53)]
 Neighbours = Annotated[int, Meta(ge=0, le=NEIGHBOURS_MAX)]
@@ -115,7 +116,10 @@ class WireFreshness(Result, frozen=True):
     vectors_used: bool
     vectors_reason: str
     model: str
+    """The model whose vectors answer."""
     last_mined_at: str | None
+    coverage: tuple[WireCoverage, ...] = ()
+    """How many of the stored texts have a vector of each model, the one that answers first."""
 
 
 class RecallResult(Result, frozen=True):

@@ -255,6 +255,16 @@ def test_get_shows_the_exchange_whole(cli: Cli, running: Any) -> None:
     assert "no exchange" in missing.err
 
 
+def test_projects_lists_them(cli: Cli, running: Any) -> None:
+    listed = cli("projects").out
+    assert "tidepool  2 sessions" in listed
+    assert "codex, note" in listed
+    assert "/w/tidepool" in listed
+    assert cli("projects", "--json", "--limit", "7").json["projects"][0]["exchanges"] == 7
+    empty = cli("projects", "--offset", "5")
+    assert (empty.code, empty.out) == (1, "no projects\n")
+
+
 def test_sessions_lists_and_shows_one(cli: Cli, running: Any) -> None:
     assert "A title" in cli("sessions").out
     assert "Because." in cli("sessions", "s1").out

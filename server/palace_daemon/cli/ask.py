@@ -12,6 +12,8 @@ from palace_daemon.errors import ConfigError
 
 NEIGHBOURS_MAX = 3
 """Equals ``palace_daemon.model.NEIGHBOURS_MAX``, whose module takes long to import."""
+MODEL_WAIT_S = 2.0
+"""How long the first question waits for the model of the daemon that it started; loading takes half a second."""
 QUERY_BYTES_MAX = 8 * 1024 * 1024
 """Most that is read from standard input; the daemon takes frames of 16 MiB."""
 
@@ -26,7 +28,8 @@ def register(commands: options.Commands) -> None:
         examples='palace-daemon recall "why did we move the job queue out of Redis?"\n'
         "palace-daemon recall --project tidepool --since 2026-03-01 --limit 3 rate limits\n"
         "palace-daemon recall --by-session --neighbours 1 --max-tokens 2000 rate limits\n"
-        "git log -1 --format=%B | palace-daemon recall --json -",
+        "git log -1 --format=%B | palace-daemon recall --json -\n"
+        "palace-daemon recall --markdown --max-tokens 1500 rate limits",
         detail="Starts the daemon if none runs.",
     )
     parser.add_argument("query", nargs="*", metavar="QUERY", help="the question; - reads it from standard input")
@@ -43,6 +46,7 @@ def register(commands: options.Commands) -> None:
     parser.add_argument("--max-chars", type=options.positive, metavar="N", help="characters of text at most, in all")
     parser.add_argument("--max-tokens", type=options.positive, metavar="N", help="the same in tokens, estimated")
     parser.add_argument("--no-fold", action="store_true", help="list what says the same as a better hit, too")
+    parser.add_argument("--markdown", action="store_true", help="print a block to paste into a prompt or a note")
     add_no_daemon(parser)
     parser = options.add_command(
         commands,
@@ -93,9 +97,11 @@ def recall(arguments: argparse.Namespace) -> int:
         "maxTokens": arguments.max_tokens,
     }
     params |= {name: value for name, value in optional.items() if value is not None}
-    result = connect.ask(arguments, "palace/recall", params)
+    result = connect.ask(arguments, "palace/recall", params, model_wait_s=MODEL_WAIT_S)
     if arguments.json:
         show.print_json(result)
+    elif arguments.markdown:
+        show_recall.print_block(result)
     else:
         show_recall.print_recall(result, is_explained=arguments.explain)
     if near := result["projectsNear"]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import sys
+import time
 from collections.abc import Mapping
 from typing import Any
 
@@ -11,6 +12,7 @@ from palace_daemon.client import Client, NotificationListener, NotRunningError
 from palace_daemon.errors import DaemonError
 
 WAIT_FOREVER: None = None
+_MODEL_STEP_S = 0.05
 
 
 def note(text: str) -> None:
@@ -18,13 +20,14 @@ def note(text: str) -> None:
     print(f"palace-daemon: {text}", file=sys.stderr)
 
 
-def ask(arguments: argparse.Namespace, method: str, params: Mapping[str, Any]) -> Any:
+def ask(arguments: argparse.Namespace, method: str, params: Mapping[str, Any], *, model_wait_s: float = 0.0) -> Any:
     """Return the result of a request that only reads, from the daemon if possible; says what else it did.
 
     Args:
         arguments: ``data_dir``, and ``no_daemon`` where the command has it.
         method: A method of the wire that needs no daemon.
         params: Its parameters.
+        model_wait_s: How long a daemon that this starts may take to load its model before it is asked.
 
     Raises:
         PalaceError: As the daemon, or the store, answers.
@@ -33,7 +36,7 @@ def ask(arguments: argparse.Namespace, method: str, params: Mapping[str, Any]) -
         note("no daemon: reading the store directly")
         return _ask_store(arguments, method, params)
     try:
-        client = reach(arguments)
+        client = reach(arguments, model_wait_s=model_wait_s)
     except DaemonError as exc:
         note(f"{exc}; reading the store directly")
         return _ask_store(arguments, method, params)
@@ -41,8 +44,10 @@ def ask(arguments: argparse.Namespace, method: str, params: Mapping[str, Any]) -
         return client.request(method, params)
 
 
-def reach(arguments: argparse.Namespace, timeout_s: float | None = 60.0) -> Client:
+def reach(arguments: argparse.Namespace, timeout_s: float | None = 60.0, *, model_wait_s: float = 0.0) -> Client:
     """Return a connected client; starts the daemon if there is none, and says so.
+
+    One that was started here may take ``model_wait_s`` to load its model; if it takes longer, its answers say so.
 
     Raises:
         DaemonError: The daemon cannot be reached or started.
@@ -53,6 +58,9 @@ def reach(arguments: argparse.Namespace, timeout_s: float | None = 60.0) -> Clie
     except NotRunningError:
         client.connect_or_start()
         note("started the daemon in the background (palace-daemon stop ends it)")
+        deadline = time.monotonic() + model_wait_s
+        while time.monotonic() < deadline and client.request("palace/status")["modelState"] == "loading":
+            time.sleep(_MODEL_STEP_S)
         return client
 
 

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import argparse
+import functools
 import sys
 import time
 from collections.abc import Mapping
 from typing import Any
 
-from palace_daemon.cli import options, show
+from palace_daemon.cli import options, show, show_recall
 from palace_daemon.client import Client, NotRunningError
 from palace_daemon.errors import DaemonError
 
@@ -23,8 +24,16 @@ def register(commands: options.Commands) -> None:
         "serve",
         "run the daemon in this terminal",
         serve,
-        examples="palace-daemon serve\npalace-daemon --data-dir /srv/palace serve",
+        examples="palace-daemon serve\npalace-daemon --data-dir /srv/palace serve\npalace-daemon serve --tcp 4127",
         detail="Other commands start it in the background by themselves. Ends with 4 where one runs already.",
+    )
+    parser.add_argument(
+        "--tcp",
+        nargs="?",
+        const=0,
+        type=options.whole_number(0, 65_535),
+        metavar="PORT",
+        help="listen on 127.0.0.1, too (any free port), for clients that know the token",
     )
     parser.add_argument("--detached", action="store_true", help=argparse.SUPPRESS)
     parser.add_argument("--stdio", action="store_true", default=argparse.SUPPRESS, help=argparse.SUPPRESS)
@@ -39,6 +48,18 @@ def register(commands: options.Commands) -> None:
         examples="palace-daemon status\npalace-daemon status --json",
         detail="Asks the running daemon, and starts none.",
     )
+    for name, what, method in (
+        ("pause", "let mining and embedding rest; recall goes on", "palace/pause"),
+        ("resume", "go on with what waited", "palace/resume"),
+    ):
+        options.add_command(
+            commands,
+            name,
+            what,
+            functools.partial(pause, method=method),
+            examples=f"palace-daemon {name}",
+            detail="A daemon that is started anew is not paused.",
+        )
 
 
 def serve(arguments: argparse.Namespace) -> int:
@@ -46,7 +67,8 @@ def serve(arguments: argparse.Namespace) -> int:
     from palace_daemon import config  # noqa: PLC0415
     from palace_daemon.rpc import serve as server  # noqa: PLC0415
 
-    settings, _ = config.load(data_dir=arguments.data_dir)
+    overrides = {} if arguments.tcp is None else {"serve.tcp": True, "serve.tcp_port": arguments.tcp}
+    settings, _ = config.load(overrides, data_dir=arguments.data_dir)
     return server.run(settings, is_detached=arguments.detached)
 
 
@@ -100,6 +122,19 @@ def status(arguments: argparse.Namespace) -> int:
     return options.EXIT_OK
 
 
+def pause(arguments: argparse.Namespace, *, method: str) -> int:
+    """Pause, or go on; exit code 3 where no daemon runs."""
+    with Client(arguments.data_dir, timeout_s=60.0) as client:
+        result = client.request(method)
+    if arguments.json:
+        show.print_json(result)
+    elif result["isPaused"]:
+        print("paused: nothing is mined or embedded until palace-daemon resume, or until the daemon is started anew")
+    else:
+        print("going on")
+    return options.EXIT_OK
+
+
 def _print_status(result: Mapping[str, Any]) -> None:
     waiting = (
         f"{show.count(result['sourcesPending'], 'file')} to be mined" if result["sourcesPending"] else "nothing waits"
@@ -114,7 +149,8 @@ def _print_status(result: Mapping[str, Any]) -> None:
         ("exchanges", f"{result['exchanges']:,}, {result['exchangesSuperseded']:,} superseded"),
         ("drawers", f"{result['drawers']:,}"),
         ("vectors", vectors),
-        ("model", f"{result['model']}: {result['modelState']}"),
+        ("model", f"{result['model']}: {result['modelState']}{_load_time(result['embedding'])}"),
+        *_embedding_pairs(result["embedding"]),
         ("files", f"{states}; {waiting}"),
         ("last mined", show.local_time(result["lastMinedAt"]) if result["lastMinedAt"] else "never"),
         ("notices by", result["notifier"]),
@@ -135,6 +171,24 @@ def _print_status(result: Mapping[str, Any]) -> None:
     if result["lastError"]:
         pairs.append(("last error", result["lastError"]))
     show.print_pairs(pairs)
+
+
+def _load_time(embedding: Mapping[str, Any]) -> str:
+    return "" if embedding["modelLoadMs"] is None else f", loaded in {embedding['modelLoadMs'] / 1000:.1f} s"
+
+
+def _embedding_pairs(embedding: Mapping[str, Any]) -> list[tuple[str, str]]:
+    """Return the rows on how the texts get their vectors."""
+    threads, pace = show.count(embedding["threads"], "thread"), embedding["textsPerS"]
+    how = f"{pace:,.1f} texts a second on {threads}" if pace else f"on {threads}"
+    if embedding["etaS"]:
+        how += f", done in {_duration(embedding['etaS'])}"
+    pairs = [("embedding", "paused (palace-daemon resume)" if embedding["isPaused"] else how)]
+    models = embedding["coverage"]
+    pairs += [(one["role"], show_recall.covered(one)) for one in models if len(models) > 1]
+    if embedding["truncated"]:
+        pairs.append(("truncated", show.count(embedding["truncated"], "text")))
+    return pairs
 
 
 def _watched(directory: Mapping[str, Any]) -> str:

@@ -1,4 +1,4 @@
-"""``mine``, ``sources`` and ``sessions``: what goes in, and what is there."""
+"""``mine``, ``sources``, ``sessions`` and ``projects``: what goes in, and what is there."""
 
 from __future__ import annotations
 
@@ -38,6 +38,16 @@ def register(commands: options.Commands) -> None:
     parser.add_argument("--agent", default="", help="only this agent")
     parser.add_argument("--project", default="", help="only this project")
     parser.add_argument("--since", metavar="TIME", help="begun at or after this date or ISO time")
+    parser.add_argument("--limit", type=options.limit, default=20, metavar="N", help="rows at most (default 20)")
+    parser.add_argument("--offset", type=int, default=0, metavar="N", help="rows to leave out")
+    ask.add_no_daemon(parser)
+    parser = options.add_command(
+        commands,
+        "projects",
+        "list projects, the one worked on last first",
+        projects,
+        examples="palace-daemon projects\npalace-daemon projects --limit 5 --json",
+    )
     parser.add_argument("--limit", type=options.limit, default=20, metavar="N", help="rows at most (default 20)")
     parser.add_argument("--offset", type=int, default=0, metavar="N", help="rows to leave out")
     ask.add_no_daemon(parser)
@@ -136,6 +146,28 @@ def _print_session(session: Mapping[str, Any]) -> None:
     print(show.cut(f"{show.local_time(session['startedAt'])}  {'  '.join(what)}", columns))
     print("    " + show.one_line(session["title"] or "untitled", columns - 4))
     print("    " + show.paint(show.one_line(session["sessionId"], columns - 4), "dim"))
+
+
+def projects(arguments: argparse.Namespace) -> int:
+    """List projects."""
+    result = connect.ask(arguments, "palace/projects", {"limit": arguments.limit, "offset": arguments.offset})
+    if arguments.json:
+        show.print_json(result)
+    else:
+        for project in result["projects"]:
+            _print_project(project)
+        if not result["projects"]:
+            print("no projects")
+    return options.EXIT_OK if result["projects"] else options.EXIT_NOTHING
+
+
+def _print_project(project: Mapping[str, Any]) -> None:
+    columns = show.width()
+    counts = (show.count(project["sessions"], "session"), show.count(project["exchanges"], "exchange"))
+    what = [project["name"] or "no project", *counts, ", ".join(project["agents"])]
+    print(show.cut(f"{show.local_time(project['newestAt'])}  {'  '.join(what)}", columns))
+    if project["path"]:
+        print("    " + show.paint(show.tilde(project["path"]), "dim"))
 
 
 def _timeline(arguments: argparse.Namespace) -> int:

@@ -17,14 +17,17 @@ from palace_daemon.errors import PalaceError
 GROUPS = {
     "start": ("start",),
     "ask": ("recall", "get"),
-    "library": ("mine", "sources", "sessions"),
+    "library": ("mine", "sources", "sessions", "projects"),
     "notes": ("remember", "notes"),
     "forget": ("forget",),
     "porting": ("export", "import"),
-    "control": ("serve", "stop", "status"),
+    "control": ("serve", "stop", "status", "pause", "resume"),
     "models": ("model",),
     "settings": ("config",),
     "doctor": ("doctor",),
+    "hook": ("hook",),
+    "mcp": ("mcp",),
+    "connect_agent": ("connect",),
 }
 """Module of this package to the commands that it declares, in the order of the help."""
 
@@ -75,7 +78,7 @@ def build_parser(words: Collection[str] = ()) -> argparse.ArgumentParser:
         "--stdio", action="store_true", help="join the daemon, or start it, and speak JSON-RPC on stdin and stdout"
     )
     parser.add_argument(
-        "--bench", nargs=argparse.REMAINDER, metavar="NAME", help="measure; alone it lists what can be measured"
+        "--bench", nargs=argparse.REMAINDER, metavar="NAME", help="measure; alone a few figures of everything"
     )
     commands = parser.add_subparsers(title="commands", metavar="COMMAND")
     wanted = [group for group, names in GROUPS.items() if any(name in words for name in names)]
@@ -89,6 +92,8 @@ def _dispatch(argv: list[str]) -> int:
     try:
         arguments = parser.parse_args(argv)
     except SystemExit as exc:
+        if exc.code and _command_of(argv) == "hook":
+            return _refuse_hook()
         return exc.code if isinstance(exc.code, int) else options.EXIT_USAGE
     if arguments.bench is not None:
         return _bench(arguments)
@@ -99,6 +104,16 @@ def _dispatch(argv: list[str]) -> int:
         return options.EXIT_USAGE
     code: int = arguments.run(arguments)
     return code
+
+
+def _command_of(argv: Sequence[str]) -> str:
+    return next((word for word in argv if any(word in names for names in GROUPS.values())), "")
+
+
+def _refuse_hook() -> int:
+    from palace_daemon.cli import hook  # noqa: PLC0415
+
+    return hook.refuse()
 
 
 def _stdio(arguments: argparse.Namespace) -> int:

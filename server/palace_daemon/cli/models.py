@@ -7,8 +7,9 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from palace_daemon.cli import options, show
+from palace_daemon.cli import model_install, model_use, options, show
 from palace_daemon.cli.bar import Bar
+from palace_daemon.errors import ConfigError
 
 if TYPE_CHECKING:
     from palace_daemon.model import ModelView, Progress
@@ -19,26 +20,34 @@ def register(commands: options.Commands) -> None:
     parser = options.add_command(
         commands,
         "model",
-        "list or install embedding models",
+        "list, install or choose embedding models",
         run,
         examples="palace-daemon model list\npalace-daemon model install\n"
-        "palace-daemon model install my-model --from ~/models/my-model",
+        "palace-daemon model use all-minilm-l6-v2-fp32 --wait\n"
+        "palace-daemon model install --from ~/models/my-model --name my-model",
         detail="Models are shared by all data directories.",
     )
-    parser.add_argument("action", choices=("list", "install"))
+    parser.add_argument("action", choices=("list", "install", "use"))
     parser.add_argument("id", nargs="?", metavar="ID", help="the model (default: the one that embed.model names)")
-    parser.add_argument(
-        "--from", dest="source", metavar="DIR", help="take model.safetensors or model.onnx and tokenizer.json from here"
-    )
+    model_install.add_options(parser)
+    parser.add_argument("--wait", action="store_true", help="with use: return when the model answers")
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """List or install."""
+    """List, install or choose."""
     from palace_daemon import config  # noqa: PLC0415
 
+    if arguments.wait and arguments.action != "use":
+        raise ConfigError("--wait goes with model use")
+    if arguments.action == "use":
+        model_install.check(arguments)
+        return model_use.run(arguments)
     settings, _ = config.load(data_dir=arguments.data_dir)
-    if arguments.action == "install":
-        install(arguments.id or settings.embed.model, Path(arguments.source) if arguments.source else None)
+    model_install.check(arguments)
+    if arguments.action == "install" and arguments.source is not None:
+        model_install.from_folder(arguments, settings.embed.model)
+    elif arguments.action == "install":
+        install(arguments.id or settings.embed.model)
     from palace_daemon.service import build  # noqa: PLC0415 - imports numpy
 
     views = build.list_models(settings)

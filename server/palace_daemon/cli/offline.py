@@ -16,7 +16,8 @@ def ask(data_dir: str | None, method: str, params: Mapping[str, Any]) -> Any:
 
     Args:
         data_dir: As ``--data-dir`` gives it.
-        method: One of ``palace/recall``, ``palace/get``, ``palace/sessions``, ``palace/sources``, ``palace/models``.
+        method: One of ``palace/recall``, ``palace/get``, ``palace/sessions``, ``palace/projects``, ``palace/sources``,
+            ``palace/models``.
         params: Its parameters.
 
     Raises:

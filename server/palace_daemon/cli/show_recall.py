@@ -52,8 +52,16 @@ def print_recall(result: Mapping[str, Any], *, is_explained: bool) -> None:
         print(paint(f"{line}; {result['tookMs']:.0f} ms", "dim"))
     if result["isCut"]:
         print(paint(_cut_line(result["hitsLeftOut"]), "dim"))
-    for line in freshness_lines(result["freshness"]):
+    for line in freshness_lines(result["freshness"], is_explained=is_explained):
         print(paint(line, "dim"))
+
+
+def print_block(result: Mapping[str, Any]) -> None:
+    """Print hits as the block that agents are given, which is never mined again; nothing where there are none."""
+    from palace_daemon.agents import block  # noqa: PLC0415 - other answers need none of it
+
+    if result["hits"]:
+        print(block.wrap(*block.of_hits(result["hits"])))
 
 
 def _cut_line(hits_left_out: int) -> str:
@@ -138,8 +146,8 @@ def _also(hit: Mapping[str, Any]) -> str:
     return f"the same: {', '.join(places)}" + (f" and {more:,} more" if more > 0 else "")
 
 
-def freshness_lines(freshness: Mapping[str, Any]) -> list[str]:
-    """Return what a reader must know of an answer that is not complete."""
+def freshness_lines(freshness: Mapping[str, Any], *, is_explained: bool = False) -> list[str]:
+    """Return what a reader must know of an answer that is not complete; explained, also which model answered."""
     lines = []
     if freshness["sourcesPending"]:
         lines.append(f"not complete: {count(freshness['sourcesPending'], 'file')} still to be mined")
@@ -147,7 +155,15 @@ def freshness_lines(freshness: Mapping[str, Any]) -> list[str]:
         lines.append(f"meaning: {clean(freshness['vectorsReason'])}")
     elif freshness["vectorsPending"]:
         lines.append(f"not complete: {count(freshness['vectorsPending'], 'text')} still without a vector")
+    models = freshness.get("coverage", ())
+    if is_explained or any(one["role"] == "next" for one in models):
+        lines += [f"vectors, {one['role']}: {covered(one)}" for one in models]
     return lines
+
+
+def covered(one: Mapping[str, Any]) -> str:
+    """Return how much of the store one model covers."""
+    return f"{one['space']}, {one['vectors']:,} of {count(one['texts'], 'text')}"
 
 
 def print_exchange(exchange: Mapping[str, Any]) -> None:

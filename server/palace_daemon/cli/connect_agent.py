@@ -1,0 +1,61 @@
+"""``connect``: write and remove the settings by which an agent finds Palace."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+
+from palace_daemon.cli import connect as connection
+from palace_daemon.cli import options, show
+
+AGENTS = ("claude", "codex", "cursor", "vscode", "gemini", "opencode")
+"""Equal the agents of :mod:`palace_daemon.agents.settings`; a test compares them."""
+
+
+def register(commands: options.Commands) -> None:
+    """Declare the command."""
+    parser = options.add_command(
+        commands,
+        "connect",
+        "set up an agent to use Palace, or undo it",
+        connect,
+        examples="palace-daemon connect claude --dry-run\npalace-daemon connect codex\n"
+        "palace-daemon connect cursor --scope project\npalace-daemon connect claude --remove",
+        detail="Writes the MCP server (the agent can ask), and for claude, codex and cursor the hooks (the agent is\n"
+        "told). Comments and other entries stay as they are; a copy of each file as it was is kept beside it.\n"
+        "--remove takes out what connect wrote.",
+    )
+    parser.add_argument("agent", choices=AGENTS, metavar="AGENT", help=", ".join(AGENTS))
+    parser.add_argument("--dry-run", action="store_true", help="show what would change, and change nothing")
+    parser.add_argument("--remove", action="store_true", help="take the settings out again")
+    parser.add_argument(
+        "--scope", choices=("user", "project"), default="user", help="for all projects, or for the one you are in"
+    )
+    parser.add_argument("--no-hooks", action="store_true", help="the MCP server only")
+
+
+def connect(arguments: argparse.Namespace) -> int:
+    """Change the settings of one agent; exit code 0 also where nothing was to be changed."""
+    from palace_daemon.agents import settings, settings_files  # noqa: PLC0415
+
+    command = settings.Command(settings.own_command(sys.argv[0]), arguments.data_dir)
+    files = settings.files_of(
+        arguments.agent, scope=arguments.scope, cwd=os.getcwd(), command=command, with_hooks=not arguments.no_hooks
+    )
+    # All are worked out before the first is written: a file that cannot be read leaves the others alone.
+    changes = [settings_files.planned(file, is_removal=arguments.remove) for file in files]
+    for change in changes:
+        if not arguments.dry_run:
+            change.write()
+    if arguments.json:
+        show.print_json({"files": [change.as_json() for change in changes]})
+        return options.EXIT_OK
+    for change in changes:
+        print(f"{change.verb(is_dry_run=arguments.dry_run)} {show.tilde(change.path)}")
+        if arguments.dry_run:
+            print(change.diff(), end="")
+    if not arguments.remove:
+        for line in settings.advice(arguments.agent, arguments.scope):
+            connection.note(line)
+    return options.EXIT_OK

@@ -52,11 +52,14 @@ soak: setup ## the long runs: kills in the middle of mining, damaged and very la
 	@echo '==> soak'
 	@PALACE_SOAK_KILLS=100 $(BIN)/python -m pytest tests/service/test_kill.py
 	@PALACE_FUZZ_RUNS=20000 $(BIN)/python -m pytest tests/core/test_fuzz.py tests/service/test_damaged_files.py
+	@PALACE_SOAK_KILLS=100 $(BIN)/python -m pytest tests/service/test_kill_switch.py
+	@PALACE_SOAK_TEXTS=50000 $(BIN)/python -m pytest -s tests/service/test_backlog.py
 	@PALACE_HISTORIES=500 $(BIN)/python -m pytest tests/service/test_any_history.py
 	@PALACE_LARGE_MB=300 $(BIN)/python -m pytest -s tests/service/test_large_sources.py
+	@PALACE_LOAD_S=600 $(BIN)/python -m pytest -s tests/rpc/test_load.py
 	@for round in 1 2 3 4 5 6 7 8 9 10; do $(BIN)/python -m pytest -q tests/e2e/test_live_daemon.py || exit 1; done
 
-bench: $(VENV)/.installed ## measure; without ARGS it lists what can be measured, ARGS=embed runs one
+bench: $(VENV)/.installed ## measure; without ARGS a few figures of everything, ARGS=embed runs one
 	@$(BIN)/palace-daemon --bench $(ARGS)
 
 clean: ## remove what the tools leave behind; the environment stays

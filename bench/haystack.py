@@ -126,7 +126,7 @@ def build_store(
     )
     stored = Stored(store=store, origins=Origins())
     try:
-        store.use_model(embedder.model_id)
+        store.use_model(embedder.fingerprint)
         for name, session, turn_numbers in _numbered(haystack):
             _save(stored, name, session, turn_numbers, chunking_mode)
         stored.store_s = time.perf_counter() - began
@@ -235,7 +235,7 @@ def _embed(stored: Stored, embedder: Embedder, counter: TokenCounter) -> None:
             return
         texts = [text for _, text in queued]
         matrix = embedder.embed_passages(texts)
-        stored.store.save_vectors(embedder.model_id, [hash_ for hash_, _ in queued], matrix)
+        stored.store.save_vectors(embedder.fingerprint, [hash_ for hash_, _ in queued], matrix)
         stored.truncated += sum(counter.count(text) > embedder.max_tokens for text in texts)
 
 

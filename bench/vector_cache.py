@@ -150,6 +150,8 @@ class CachedEmbedder:
         ``embed`` stands in for the model's ``embed_passages``.
         """
         self.model_id = model.model_id
+        self.fingerprint = model.fingerprint
+        self.truncated = 0
         self.dim = model.dim
         self.max_tokens = model.max_tokens
         self.from_cache = 0

@@ -176,7 +176,7 @@ def test_everything_has_its_vector_before_the_first_question(tmp_path: Path, mod
     try:
         with stored.store.read_with_drawers() as (connection, drawers):
             assert vectors.pending_count(connection) == 0
-            assert (drawers.model, bool(drawers.has_vector[drawers.is_live].all())) == ("hashing", True)
+            assert (drawers.model, bool(drawers.has_vector[drawers.is_live].all())) == (embedder.fingerprint, True)
             totals = views.totals(connection)
             assert set(drawers.project_names) == {"project-0", "project-1"}
     finally:

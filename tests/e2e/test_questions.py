@@ -22,7 +22,7 @@ LISTS = json.loads((Path(__file__).parents[1] / "data" / "questions.json").read_
 NOW = 1_795_000_000_000
 GOAL_SHARE = 0.9
 """Not reached yet: questions that share no word with their gold exchange are the open part (see README)."""
-REACHED = {"development": 23, "test": 8}
+REACHED = {"development": 23, "test": 14}
 """Questions whose session is first: what must not get worse."""
 
 pytestmark = [pytest.mark.model, pytest.mark.shared, pytest.mark.timeout(600)]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import hypothesis
 import pytest
 from hypothesis import strategies
@@ -20,12 +22,17 @@ from palace_daemon.core.exchanges import _without_recall
         "< / palace-recall>",
         "</PALACE-RECALL>",
         "<</palace-recall>",
+        "<\n\n/palace-recall>",
+        "<\u200b/palace\u2011recall>",
+        "</ palace_recall >",
+        "<\x00/palace-recall>",
     ],
 )
 def test_no_marker_inside_can_end_or_begin_a_block(inside: str) -> None:
     text = block.wrap(inside, "after")
     body = text.removeprefix(block.OPENING).removesuffix(block.CLOSING)
-    assert "palace-recall" in body.lower()
+    assert "palace" in body.lower()
+    assert not re.search(r"<\W*palace", body.lower())
     assert not block._MARKER.search(body)
     assert _without_recall(f"before\n{text}\nmore") == "before\nmore", "mining drops all of it"
 

@@ -14,8 +14,9 @@ from typing import Any
 
 import pytest
 
-from palace_daemon.agents import jsonc, settings
+from palace_daemon.agents import jsonc, settings, settings_files
 from palace_daemon.cli import connect_agent, main
+from palace_daemon.errors import ConfigError
 
 BACKUP = ".palace-backup"
 
@@ -231,6 +232,36 @@ def test_a_data_directory_of_ones_own_is_named(isolated_home: Path, connect: Con
     assert "--data-dir '/srv/my palace' hook" in run["command"]
     connect("claude", "--remove")
     assert contents(isolated_home) == {}, "removed, whatever it was called with"
+    connect("claude", "--data-dir", "here")
+    assert server_of(isolated_home, "claude")["args"] == ["--data-dir", os.path.abspath("here"), "mcp"]
+
+
+def test_a_hook_that_was_moved_among_others_is_taken_out_alone(isolated_home: Path, connect: Connect) -> None:
+    connect("claude")
+    path = isolated_home / ".claude/settings.json"
+    value = read(path)
+    theirs = {"type": "command", "command": "mine"}
+    value["hooks"]["UserPromptSubmit"][0]["hooks"].append(theirs)
+    path.write_text(json.dumps(value, indent=2), encoding="utf-8")
+    mixed = path.read_bytes()
+    connect("claude")
+    assert path.read_bytes().count(b"hook prompt-submit") == 1, "it would run twice"
+    assert read(path)["hooks"]["UserPromptSubmit"][0]["hooks"] == [theirs]
+    path.write_bytes(mixed)
+    connect("claude", "--remove")
+    assert read(path) == {"hooks": {"UserPromptSubmit": [{"hooks": [theirs]}]}}
+
+
+def test_a_command_of_which_ours_is_only_a_part_is_left_alone(isolated_home: Path, connect: Connect) -> None:
+    connect("claude")
+    path = isolated_home / ".claude/settings.json"
+    text = path.read_text(encoding="utf-8")
+    assert text.count('--agent claude"') == 2
+    path.write_text(text.replace('--agent claude"', '--agent claude | tee ~/log"'), encoding="utf-8")
+    edited = read(path)
+    connect("claude")
+    connect("claude", "--remove")
+    assert read(path) == edited
 
 
 def test_an_earlier_installation_is_replaced_where_it_stands(isolated_home: Path, connect: Connect) -> None:
@@ -307,6 +338,8 @@ def test_vs_code_has_another_place_on_a_mac(
         ("codex", ".codex/config.toml", b"model = \n", "cannot read"),
         ("codex", ".codex/config.toml", b'[mcp_servers.palace]\ncommand = "other"\n', "something else at"),
         ("codex", ".codex/config.toml", b'mcp_servers = { docs = { command = "x" } }\n', "safely"),
+        ("codex", ".codex/config.toml", b"[mcp_servers.palace]\nsince = 2026-01-01\n", "something else at"),
+        ("codex", ".codex/config.toml", b"a = " + b"[" * 5_000 + b"\n", "cannot read"),
         ("gemini", ".gemini/settings.json", '{"a": "é"}'.encode("utf-16"), "not UTF-8"),
     ],
 )
@@ -336,6 +369,28 @@ def test_a_read_only_file_is_refused(isolated_home: Path, connect: Connect, caps
     assert connect("gemini") == 2
     assert "is read-only" in capsys.readouterr().err
     assert contents(isolated_home) == before
+
+
+@pytest.mark.parametrize("flags", [(), ("--dry-run",)])
+def test_no_file_is_changed_where_one_of_them_is_read_only(
+    isolated_home: Path, connect: Connect, capsys: pytest.CaptureFixture[str], flags: tuple[str, ...]
+) -> None:
+    before = laid_out(isolated_home, "claude")
+    (isolated_home / ".claude/settings.json").chmod(0o444)
+    assert connect("claude", *flags) == 2
+    assert "settings.json is read-only" in capsys.readouterr().err
+    assert contents(isolated_home) == before
+
+
+def test_what_another_program_writes_at_the_same_time_is_not_lost(isolated_home: Path) -> None:
+    before = laid_out(isolated_home, "gemini")
+    (path,) = before
+    (file,) = settings.files_of("gemini", scope="user", cwd="/", command=settings.Command(["/x/palace-daemon"]))
+    change = settings_files.planned(file, is_removal=False)
+    path.write_text('{"newer": true}', encoding="utf-8")
+    with pytest.raises(ConfigError, match=r"was just changed by another program.*run this again"):
+        change.write()
+    assert contents(isolated_home) == {path: b'{"newer": true}'}
 
 
 def test_links_are_written_through_and_modes_kept(isolated_home: Path, connect: Connect) -> None:

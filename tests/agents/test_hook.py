@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from agents.conftest import OTHER, PROJECT, Done, Machine
+from agents.conftest import ATTIC, OTHER, PROJECT, Done, Machine
 
 from palace_daemon.agents import block, hook
 from palace_daemon.core.budget import estimated_tokens
@@ -133,6 +133,12 @@ def test_a_session_begins_with_the_newest_ones_of_its_project(machine: Machine, 
     assert estimated_tokens(text) <= hook.MAX_TOKENS
 
 
+def test_a_session_that_went_on_elsewhere_tells_only_of_this_project(machine: Machine) -> None:
+    text = ask(machine, "session-start", cwd=ATTIC)
+    assert "third beam" in text
+    assert "flour" not in text
+
+
 def test_a_resumed_session_is_told_nothing_anew(machine: Machine) -> None:
     assert ask(machine, "session-start", source="resume") == ""
     assert ask(machine, "session-start", source="compact").startswith(block.OPENING)
@@ -157,6 +163,30 @@ def test_a_resumed_session_is_told_nothing_anew(machine: Machine) -> None:
 @pytest.mark.parametrize("event", ["session-start", "prompt-submit"])
 def test_malformed_input_is_answered_with_nothing(machine: Machine, event: str, stdin: bytes) -> None:
     assert machine.run("hook", event, "--agent", "claude", *PATIENT, stdin=stdin) == Done(0, "{}\n", "")
+
+
+@pytest.mark.skipif(not os.path.exists("/dev/full"), reason="no device that is always full")
+@pytest.mark.parametrize("words", [("prompt-submit", "--agent", "claude"), ("--no-such-flag",)])
+def test_a_full_standard_output_still_ends_well(machine: Machine, words: tuple[str, ...]) -> None:
+    with open("/dev/full", "wb") as full:
+        done = subprocess.run(
+            [*machine.command, "hook", *words],
+            stdin=subprocess.DEVNULL,
+            stdout=full,
+            stderr=subprocess.PIPE,
+            env=machine.environment,
+            timeout=100,
+            check=False,
+        )
+    assert done.returncode == 0
+    assert b"Traceback" not in done.stderr
+
+
+def test_more_than_any_prompt_is_not_read_to_its_end(machine: Machine) -> None:
+    told = json.dumps({"cwd": PROJECT, "prompt": QUEUE, "more": "x" * 9_000_000}).encode()
+    done = machine.run("hook", "prompt-submit", "--agent", "claude", *PATIENT, stdin=told, PALACE_HOOK_DEBUG="1")
+    assert (done.code, done.out) == (0, "{}\n")
+    assert "more than an agent sends" in done.err
 
 
 @pytest.mark.parametrize(

@@ -96,6 +96,13 @@ def test_the_first_and_the_middle_member_can_go() -> None:
     assert jsonc.drop(text, ("a", "b"), lambda _value: True) == text
 
 
+def test_an_item_on_the_way_is_named_by_its_place() -> None:
+    text = '{"a": [{"b": [1, 2]}, {"b": [3]}], "c": {"0": 4}}'
+    assert json.loads(jsonc.drop(text, ("a", 0, "b"), lambda item: item == 1))["a"] == [{"b": [2]}, {"b": [3]}]
+    for path in (("a", 2, "b"), ("c", 0), ("a", "0")):
+        assert jsonc.drop(text, path, lambda _value: True) == text
+
+
 def test_items_are_added_to_arrays_and_taken_out_again() -> None:
     text = '{\n  "hooks": {\n    "Start": [\n      {"x": 1}\n    ]\n  }\n}\n'
     added = jsonc.append(text, ("hooks", "Start"), {"y": 2})

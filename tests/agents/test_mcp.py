@@ -233,5 +233,5 @@ def test_without_the_sdk_it_says_how_to_get_it(machine: Machine) -> None:
         [sys.executable, "-P", "-c", code], capture_output=True, check=False, timeout=60, env=machine.environment
     )
     assert done.returncode == 2
-    assert b"pip install 'palace-daemon[mcp]'" in done.stderr
+    assert f"{sys.executable} -m pip install 'palace-daemon[mcp]'".encode() in done.stderr
     assert done.stdout == b""

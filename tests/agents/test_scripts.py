@@ -15,6 +15,7 @@ from agents.conftest import Machine
 
 from palace_daemon.agents import block, mcp_tools, settings
 from palace_daemon.cli import main
+from palace_daemon.core.budget import estimated_tokens
 
 DOCS = (Path(__file__).parents[2] / "docs" / "agents.md").read_text(encoding="utf-8")
 
@@ -60,6 +61,9 @@ def test_a_block_can_be_printed_for_pasting(machine: Machine) -> None:
     assert done.out.startswith(f"{block.OPENING}\n{block.LABEL}\n\n[1] ")
     assert done.out.endswith(f"{block.CLOSING}\n")
     assert machine.run("recall", "--markdown", "--project", "nowhere", "anything").out == ""
+    short = machine.run("recall", "--markdown", "--max-tokens", "200", "why did we move the job queue out of Redis?")
+    assert estimated_tokens(short.out) <= 200
+    assert block.CUT_MARK in short.out
 
 
 def test_the_page_names_every_agent_and_every_tool() -> None:

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 from safetensors.numpy import save_file
-from support.tiny_bert import SHAPE, random_tensors, tokenizer_json, write_json, write_model
+from support.tiny_bert import SHAPE, config_of, random_tensors, tokenizer_json, write_json, write_model
 
 from palace_daemon.embed import added, minilm, reference, registry
 from palace_daemon.embed import install as installer
@@ -104,6 +104,36 @@ def test_what_is_wished_goes_before_what_stands_beside(tmp_path: Path) -> None:
     spec = registry.spec(install_from(folder, tmp_path, wishes=wishes)[0], tmp_path)
     assert (spec.model_id, spec.pooling, spec.max_tokens) == ("own-int8", "mean", 64)
     assert (spec.query_prefix, spec.passage_prefix) == ("", "the ")
+
+
+@pytest.mark.parametrize("precision", ["int8", "fp32"])
+@pytest.mark.parametrize(
+    "sizes",
+    [
+        {"hidden": 30, "heads": 3, "intermediate": 50, "layers": 1},
+        {"hidden": 5, "heads": 1, "intermediate": 3},
+        {"hidden": 64, "heads": 1, "intermediate": 7},
+    ],
+)
+def test_sizes_that_divide_by_nothing_are_computed_rightly(
+    tmp_path: Path, precision: Any, sizes: dict[str, int]
+) -> None:
+    shape = msgspec.structs.replace(SHAPE, **sizes)
+    tensors = random_tensors(shape)
+    tensors["encoder.layer.0.intermediate.dense.weight"][1] = 0.0  # as pruning leaves it
+    folder = write_model(tmp_path / "odd", shape, tensors=tensors)
+    model_id, _ = install_from(folder, tmp_path, wishes=Wishes(precision=precision))
+    assert "least 0.999" in registry.spec(model_id, tmp_path).note or precision == "fp32"
+
+
+def test_an_fp32_text_above_the_bound_of_a_batch_goes_alone(tmp_path: Path) -> None:
+    folder = write_model(tmp_path / "long", msgspec.structs.replace(SHAPE, positions=minilm.BATCH_TOKENS_MAX + 9))
+    model_id, _ = install_from(folder, tmp_path, wishes=Wishes(precision="fp32"))
+    embedder = minilm.load(model_id, tmp_path, threads=1)
+    longest = "a " * minilm.BATCH_TOKENS_MAX
+    alone, together = embedder.embed_passages([longest]), embedder.embed_passages([longest, longest, "b"])
+    embedder.close()
+    assert np.allclose(together[:2], alone, atol=1e-6)
 
 
 def test_half_width_weights_and_another_prefix_of_names_give_nearly_the_same(tiny: Path, tmp_path: Path) -> None:
@@ -307,6 +337,9 @@ def test_a_pickle_is_not_read(tmp_path: Path) -> None:
             {"pooling_mode_cls_token": True, "pooling_mode_mean_tokens": True},
             "asks for pooling_mode_cls_token and pooling_mode_mean_tokens",
         ),
+        ("1_Pooling/config.json", {"pooling_mode": "lasttoken"}, "asks for lasttoken.*supported"),
+        ("1_Pooling/config.json", {"pooling_mode": ["cls", "mean"]}, "asks for cls and mean"),
+        ("1_Pooling/config.json", {"pooling_mode": None}, "nothing says how the model pools"),
         ("modules.json", [{"type": "sentence_transformers.models.Dense"}], r"modules\.json has a module Dense"),
         ("modules.json", {"type": "x"}, r"cannot read .*modules\.json"),
         ("sentence_bert_config.json", [], r"cannot read .*sentence_bert_config\.json"),
@@ -322,15 +355,65 @@ def test_what_is_computed_otherwise_is_refused(tmp_path: Path, name: str, conten
 def test_the_tokenizer_of_another_model_is_refused(tmp_path: Path) -> None:
     folder = write_model(tmp_path / "tiny")
     (folder / "tokenizer.json").write_text(tokenizer_json(200), encoding="utf-8")
-    with pytest.raises(ModelError, match=r"knows 200 tokens, but the model has 151"):
+    with pytest.raises(ModelError, match=r"numbers 200 tokens, but the model has 151"):
         install_from(folder, tmp_path / "models")
     content = json.loads(tokenizer_json())
     content["post_processor"] = None
     write_json(folder, "tokenizer.json", content)
     with pytest.raises(ModelError, match=r"puts 0 special tokens around a text"):
         install_from(folder, tmp_path / "models")
+    content = json.loads(tokenizer_json())
+    content["post_processor"]["single"].sort(key=str)  # both special tokens behind the text
+    write_json(folder, "tokenizer.json", content)
+    with pytest.raises(ModelError, match=r"expected one before and one after it"):
+        install_from(folder, tmp_path / "models")
     (folder / "tokenizer.json").write_text("{}", encoding="utf-8")
     with pytest.raises(ModelError, match=r"tokenizer\.json is no tokenizer"):
+        install_from(folder, tmp_path / "models")
+
+
+@pytest.mark.parametrize("where", ["vocabulary", "special"])
+def test_no_token_may_lie_behind_the_end_of_the_word_table(tmp_path: Path, where: str) -> None:
+    folder = write_model(tmp_path / "tiny")
+    content = json.loads(tokenizer_json())
+    if where == "vocabulary":  # as many tokens as before, one of them numbered beyond
+        content["model"]["vocab"]["zebra"] = content["model"]["vocab"].pop("of") + 5_000
+    else:
+        content["post_processor"]["special_tokens"]["[SEP]"]["ids"] = [5_003]
+    write_json(folder, "tokenizer.json", content)
+    with pytest.raises(ModelError, match=r"numbers 50\d\d tokens, but the model has 151"):
+        install_from(folder, tmp_path / "models")
+
+
+def test_texts_that_are_to_be_made_lower_case_elsewhere_are_refused(tmp_path: Path) -> None:
+    folder = write_model(tmp_path / "tiny", sentence_bert_config={"max_seq_length": 40, "do_lower_case": True})
+    install_from(folder, tmp_path / "models")  # its tokenizer does that itself
+    content = json.loads(tokenizer_json())
+    content["normalizer"]["lowercase"] = False
+    write_json(folder, "tokenizer.json", content)
+    with pytest.raises(ModelError, match=r"has texts made lower-case, which tokenizer\.json does not"):
+        install_from(folder, tmp_path / "models")
+
+
+def test_a_mean_without_the_prefix_is_refused(tmp_path: Path) -> None:
+    folder = write_model(tmp_path / "tiny", config_sentence_transformers={"prompts": {"query": "query: "}})
+    write_json(folder, "1_Pooling/config.json", {"pooling_mode": "mean", "include_prompt": False})
+    with pytest.raises(ModelError, match=r"leaves prefixes out of the mean.*--query-prefix ''"):
+        install_from(folder, tmp_path / "models")
+    install_from(folder, tmp_path / "models", wishes=Wishes(query_prefix=""))
+    write_json(folder, "1_Pooling/config.json", {"pooling_mode": "cls", "include_prompt": False})
+    model_id, _ = install_from(folder, tmp_path / "models")
+    assert registry.spec(model_id, tmp_path / "models").pooling == "cls"
+
+
+@pytest.mark.parametrize("name", ["config.json", "1_Pooling/config.json", "modules.json", "model.safetensors"])
+def test_nesting_without_end_is_refused(tmp_path: Path, name: str) -> None:
+    folder = write_model(tmp_path / "tiny")
+    head = b'[{"a":' if name == "modules.json" else b'{"a":'
+    nested = head + b"[" * 200_000
+    length = len(nested).to_bytes(8, "little") if name == "model.safetensors" else b""
+    (folder / name).write_bytes(length + nested)
+    with pytest.raises(ModelError, match=name):
         install_from(folder, tmp_path / "models")
 
 
@@ -339,6 +422,13 @@ def test_a_config_of_another_size_names_the_first_tensor_that_differs(tmp_path: 
     config = json.loads((folder / "config.json").read_text(encoding="utf-8"))
     write_json(folder, "config.json", config | {"intermediate_size": 64})
     with pytest.raises(ModelError, match=r"intermediate\.dense\.weight has the shape \[48, 32\], expected \[64, 32\]"):
+        install_from(folder, tmp_path / "models")
+
+
+def test_a_config_with_fewer_layers_than_the_weights_is_refused(tmp_path: Path) -> None:
+    folder = write_model(tmp_path / "tiny")
+    write_json(folder, "config.json", config_of(msgspec.structs.replace(SHAPE, layers=1)))
+    with pytest.raises(ModelError, match=r"holds encoder\.layer\.1\..*but 1 layers are expected"):
         install_from(folder, tmp_path / "models")
 
 

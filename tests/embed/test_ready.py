@@ -191,3 +191,32 @@ def test_without_a_length_anywhere_it_must_be_said(tmp_path: Path) -> None:
         install_from(folder, tmp_path / "models", wishes=ONNX)
     wishes = Wishes(pooling="mean", max_tokens=50)
     assert registry.spec(install_from(folder, tmp_path, wishes=wishes)[0], tmp_path).max_tokens == 50
+
+
+def test_tensors_beside_a_graph_are_part_of_what_it_is(tmp_path: Path) -> None:
+    folder = write_ready(tmp_path / "ready")
+    graph = onnx.load(str(folder / "model.onnx"))
+    found = set()
+    for factor in (1, -1):
+        (graph.graph.initializer[0]).CopyFrom(numpy_helper.from_array(TABLE * np.float32(factor), "table"))
+        aside = onnx.ModelProto.FromString(graph.SerializeToString())
+        onnx.save_model(aside, str(folder / "model.onnx"), save_as_external_data=True, location="w", size_threshold=64)
+        model_id, _ = install_from(folder, tmp_path / "models", wishes=ONNX)
+        embedder = minilm.load(model_id, tmp_path / "models", threads=1)
+        found.add((embedder.fingerprint, float(embedder.embed_query("the daemon")[0])))
+        embedder.close()
+    assert len({fingerprint for fingerprint, _ in found}) == len({first for _, first in found}) == 2
+    (folder / "w").unlink()
+    with pytest.raises(ModelError, match=r"model\.onnx needs .*w, which is no file beside it"):
+        install_from(folder, tmp_path / "models", wishes=ONNX)
+
+
+@pytest.mark.parametrize("length", [10**30, 10**9])
+def test_a_length_that_means_none_is_not_taken_for_one(tmp_path: Path, length: int) -> None:
+    folder = write_ready(tmp_path / "ready")
+    (folder / "config.json").unlink(missing_ok=True)
+    write_json(folder, "tokenizer_config.json", {"model_max_length": length})
+    with pytest.raises(ModelError, match="says how many tokens the model takes"):
+        install_from(folder, tmp_path / "models", wishes=ONNX)
+    with pytest.raises(ModelError, match=r"--max-tokens is 1000000, more than"):
+        install_from(folder, tmp_path / "models", wishes=Wishes(precision="onnx", pooling="mean", max_tokens=10**6))

@@ -105,3 +105,25 @@ def test_weights_that_are_not_finite_are_refused(tmp_path: Path) -> None:
     save_file(tensors, tmp_path / "x")
     with pytest.raises(ModelError, match=r"encoder\.layer\.0\.output\.dense\.bias holds numbers that are not finite"):
         read_weights(tmp_path / "x", SHAPE)
+
+
+def test_tensors_that_share_bytes_are_refused(tmp_path: Path) -> None:
+    entry = {"dtype": "F32", "shape": [2], "data_offsets": [0, 8]}
+    shifted = {"dtype": "F32", "shape": [2], "data_offsets": [4, 12]}
+    for other in (entry, shifted):
+        with pytest.raises(ModelError, match="damaged: two tensors lie at"):
+            TensorFile(write(tmp_path / "x", {"a": entry, "b": other}, bytes(12)))
+
+
+def test_a_header_longer_than_the_file_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "x").write_bytes((90_000_000).to_bytes(8, "little") + b"{}")
+    with pytest.raises(ModelError, match="ends within its header"):
+        TensorFile(tmp_path / "x")
+
+
+def test_a_model_without_token_types_is_refused(tmp_path: Path) -> None:
+    tensors = random_tensors(SHAPE)
+    tensors["embeddings.token_type_embeddings.weight"] = np.zeros((0, SHAPE.hidden), np.float32)
+    save_file(tensors, tmp_path / "x")
+    with pytest.raises(ModelError, match=r"token_type_embeddings\.weight has the shape \[0, 32\]"):
+        read_weights(tmp_path / "x", SHAPE)

@@ -24,7 +24,6 @@ MAX_TOKENS = 1_200
 """Of a whole block, estimated."""
 PROMPT_HITS_MAX = 3
 SESSIONS_MAX = 3
-INPUT_BYTES_MAX = 8 * 1024 * 1024
 _HIT_TOKENS = 450
 _EXCHANGE_TOKENS = 240
 _QUERY_CHARS_MAX = 8_000
@@ -185,10 +184,19 @@ class _Asking:
         return block.wrapped_within(MAX_TOKENS, parts)[0] if parts else ""
 
     def _last_of(self, session: Mapping[str, Any]) -> str:
-        """Return what was said last in a session: a question without words ranks by date."""
-        params = {"query": "", "session": session["sessionId"], "limit": SESSIONS_MAX, "fold": False, "now": _now()}
+        """Return what was said last in a session, in this project: a question without words ranks by date."""
+        params = {
+            "query": "",
+            "session": session["sessionId"],
+            "project": self._project,
+            "limit": _LIMIT,
+            "fold": False,
+            "now": _now(),
+        }
         hits = self._ask("palace/recall", params)["hits"]
-        return next((hit["text"] for hit in hits if hit["sessionId"] == session["sessionId"]), "")
+        return next(
+            (hit["text"] for hit in hits if hit["sessionId"] == session["sessionId"] and self._is_ours(hit)), ""
+        )
 
     def _ask(self, method: str, params: Mapping[str, Any]) -> Any:
         self._client.timeout_s = max(0.001, self._deadline - time.monotonic())

@@ -40,6 +40,12 @@ class Node(NamedTuple):
         """Return the member of an object that counts: of equal keys the last one."""
         return next((one for one in reversed(self.members) if one.key == key), None)
 
+    def item(self, key: str | int) -> Member | None:
+        """Return the member of an object under a key, or that of an array at a place; None where there is none."""
+        if isinstance(key, str):
+            return self.at(key) if self.is_object else None
+        return self.members[key] if isinstance(self.value, list) and key < len(self.members) else None
+
 
 class Member(NamedTuple):
     """A member of an object, or an item of an array (whose key is None)."""
@@ -102,10 +108,10 @@ def append(text: str, path: Sequence[str], item: Any) -> str:
     return _inserted(text, found, "", item)
 
 
-def drop(text: str, path: Sequence[str], is_ours: Callable[[Any], bool]) -> str:
+def drop(text: str, path: Sequence[str | int], is_ours: Callable[[Any], bool]) -> str:
     """Return ``text`` without what ``is_ours`` among the value at ``path``, or the items of the array there.
 
-    Objects and arrays on the way that are then empty go as well.
+    Objects and arrays on the way that are then empty go as well. A number on the way is the place of an item.
     """
     while True:
         chain = _chain(parse(text), path)
@@ -121,17 +127,17 @@ def drop(text: str, path: Sequence[str], is_ours: Callable[[Any], bool]) -> str:
         return _pruned(_removed(text, path), path[:-1]) if is_ours(holder.value) else text
 
 
-def find(node: Node, path: Sequence[str]) -> Node | None:
+def find(node: Node, path: Sequence[str | int]) -> Node | None:
     """Return what stands at ``path``, or None."""
     chain = _chain(node, path)
     return chain[-1].node if chain else (node if not path else None)
 
 
-def _chain(node: Node, path: Sequence[str]) -> list[Member]:
+def _chain(node: Node, path: Sequence[str | int]) -> list[Member]:
     """Return the members on the way along ``path``; none if the way ends before."""
     chain: list[Member] = []
     for key in path:
-        member = node.at(key) if node.is_object else None
+        member = node.item(key)
         if member is None:
             return []
         chain.append(member)
@@ -139,17 +145,17 @@ def _chain(node: Node, path: Sequence[str]) -> list[Member]:
     return chain
 
 
-def _pruned(text: str, path: Sequence[str]) -> str:
+def _pruned(text: str, path: Sequence[str | int]) -> str:
     """Return ``text`` without the empty objects and arrays at the end of ``path``."""
     while path and (node := find(parse(text), path)) is not None and not node.value:
         text, path = _removed(text, path), path[:-1]
     return text
 
 
-def _removed(text: str, path: Sequence[str]) -> str:
+def _removed(text: str, path: Sequence[str | int]) -> str:
     root = parse(text)
     holder = find(root, path[:-1])
-    member = holder.at(path[-1]) if holder else None
+    member = holder.item(path[-1]) if holder else None
     return text if holder is None or member is None else _without(text, holder, member)
 
 

@@ -70,7 +70,7 @@ class SettingsFile(NamedTuple):
 
 def is_our_server(value: Any) -> bool:
     """Return whether an MCP server's settings run Palace."""
-    return isinstance(value, Mapping) and bool(_PROGRAM.search(json.dumps(value)))
+    return isinstance(value, Mapping) and bool(_PROGRAM.search(json.dumps(value, default=str)))
 
 
 def is_our_hook(value: Any) -> bool:
@@ -80,7 +80,23 @@ def is_our_hook(value: Any) -> bool:
     inner = value.get("hooks")
     commands = [one.get("command") for one in inner if isinstance(one, Mapping)] if isinstance(inner, list) else []
     commands = commands or [value.get("command")]
-    return all(isinstance(command, str) and _OUR_HOOK.search(command) for command in commands)
+    return all(_is_our_command(command) for command in commands)
+
+
+def is_our_part(value: Any) -> bool:
+    """Return whether one of the hooks in a group runs Palace and nothing else."""
+    return isinstance(value, Mapping) and "hooks" not in value and _is_our_command(value.get("command"))
+
+
+def _is_our_command(command: Any) -> bool:
+    if not isinstance(command, str) or "\n" in command or not _OUR_HOOK.search(command):
+        return False
+    words = shlex.shlex(command, posix=True, punctuation_chars=True)
+    words.whitespace_split = True
+    try:
+        return not any(set(word) <= set("();<>|&") for word in words)
+    except ValueError:  # a quotation without its end
+        return False
 
 
 def own_command(called_as: str) -> list[str]:
@@ -115,13 +131,18 @@ def files_of(agent: str, *, scope: str, cwd: str, command: Command, with_hooks: 
     return [file for file in servers if any(not one.is_shared for one in file.entries)]
 
 
+def install_extra() -> str:
+    """Return the command line that adds the MCP SDK to this very installation."""
+    return f"{shlex.quote(sys.executable)} -m pip install 'palace-daemon[mcp]'"
+
+
 def advice(agent: str, scope: str) -> list[str]:
     """Return what a user should know after connecting."""
     lines = [_ADVICE[agent]]
     if scope == "project":
         lines.append("these settings name a path of this machine: think before you commit them")
     if importlib.util.find_spec("mcp") is None:
-        lines.append("the MCP server needs an extra that is not installed: pip install 'palace-daemon[mcp]'")
+        lines.append(f"the MCP server needs an extra that is not installed: {install_extra()}")
     return lines
 
 

@@ -20,7 +20,7 @@ from typing import Any, NamedTuple
 import tomlkit
 
 from palace_daemon.agents import jsonc
-from palace_daemon.agents.settings import Entry, SettingsFile
+from palace_daemon.agents.settings import Entry, SettingsFile, is_our_part
 from palace_daemon.errors import ConfigError
 
 BACKUP = ".palace-backup"
@@ -62,11 +62,29 @@ class Change(NamedTuple):
         """Return what a program wants to know."""
         return {"path": self.path, "change": self.verb(is_dry_run=False), "diff": self.diff()}
 
+    def check(self) -> None:
+        """Find out whether it can be done.
+
+        Raises:
+            ConfigError: It cannot: the file is read-only, or nothing may be written where it lies.
+        """
+        if self.is_nothing:
+            return
+        target = os.path.realpath(self.path)
+        try:
+            _writable_mode(self.path, target)
+        except OSError as exc:
+            raise ConfigError(f"cannot write {self.path}: {exc.strerror or exc}") from exc
+        directory = Path(target).parent
+        there = next(at for at in (directory, *directory.parents) if at.exists())
+        if not (there.is_dir() and os.access(there, os.W_OK | os.X_OK)):
+            raise ConfigError(f"cannot write {self.path}: nothing may be written in {there}")
+
     def write(self) -> None:
         """Do it.
 
         Raises:
-            ConfigError: The file, or its directory, cannot be written.
+            ConfigError: The file, or its directory, cannot be written, or it has changed since this was worked out.
         """
         if self.is_nothing:
             return
@@ -76,6 +94,8 @@ class Change(NamedTuple):
             if not self.is_removal:
                 os.makedirs(os.path.dirname(target), exist_ok=True)
             mode = _writable_mode(self.path, target)
+            if _read(self.path) != self.before:
+                raise ConfigError(f"{self.path} was just changed by another program", hint="run this again")
             if not self.is_removal and self.is_backup_due and self.before is not None:
                 _replace(backup, self.before, mode)
             if self.after is None:
@@ -134,8 +154,23 @@ def _without_ours(file: SettingsFile, text: str) -> str:
     bom, text = _split_bom(text)
     for entry in file.entries:
         if not entry.is_shared:
-            text = _toml_drop(text, entry) if file.is_toml else jsonc.drop(text, entry.path, entry.is_ours)
+            text = _toml_drop(text, entry) if file.is_toml else _json_drop(text, entry)
     return bom + text
+
+
+def _json_drop(text: str, entry: Entry) -> str:
+    text = jsonc.drop(text, entry.path, entry.is_ours)
+    found = jsonc.find(jsonc.parse(text), entry.path) if entry.is_item else None
+    for place, item in enumerate(found.value if found is not None and isinstance(found.value, list) else []):
+        if _parts(item):
+            text = jsonc.drop(text, (*entry.path, place, "hooks"), is_our_part)
+    return text
+
+
+def _parts(item: Any) -> list[Any]:
+    """Return our hooks in a group that holds others, too: a person may have moved them together."""
+    inner = item.get("hooks") if isinstance(item, dict) else None
+    return [one for one in inner if is_our_part(one)] if isinstance(inner, list) else []
 
 
 def _json_put(file: SettingsFile, text: str, entry: Entry) -> str:
@@ -145,9 +180,9 @@ def _json_put(file: SettingsFile, text: str, entry: Entry) -> str:
         found = jsonc.find(jsonc.parse(text), entry.path)
         if entry.is_item:
             items = found.value if found is not None and isinstance(found.value, list) else []
-            if [item for item in items if entry.is_ours(item)] == [entry.value]:
+            if [item for item in items if entry.is_ours(item) or _parts(item)] == [entry.value]:
                 return text
-            return jsonc.append(jsonc.drop(text, entry.path, entry.is_ours), entry.path, entry.value)
+            return jsonc.append(_json_drop(text, entry), entry.path, entry.value)
         if found is not None and entry.is_shared:
             return text
         if found is not None and not entry.is_ours(found.value):
@@ -239,7 +274,7 @@ def _holds(value: Any, entry: Entry) -> bool:
     for key in entry.path:
         value = value.get(key) if isinstance(value, dict) else None
     items = value if entry.is_item and isinstance(value, list) else [value]
-    return any(entry.is_ours(item) for item in items)
+    return any(entry.is_ours(item) or (entry.is_item and _parts(item)) for item in items)
 
 
 def _checked(file: SettingsFile, before: str, after: str) -> str:
@@ -260,7 +295,7 @@ def _parsed(file: SettingsFile, text: str) -> Any:
         if file.is_toml:
             return tomllib.loads(text)
         value = jsonc.parse(text).value if text.strip() else {}
-    except (tomllib.TOMLDecodeError, jsonc.JsoncError) as exc:
+    except (tomllib.TOMLDecodeError, jsonc.JsoncError, RecursionError) as exc:
         raise ConfigError(f"cannot read {file.path}: {exc}", hint="nothing was changed; mend the file first") from exc
     if not isinstance(value, dict):
         raise ConfigError(f"cannot read {file.path}: it holds no object", hint="nothing was changed")
@@ -280,6 +315,9 @@ def _less_ours(file: SettingsFile, value: Any) -> Any:
         else:
             if entry.is_item and isinstance(holders[-1], list):
                 holders[-1][:] = [item for item in holders[-1] if not entry.is_ours(item)]
+                for item in holders[-1]:
+                    if _parts(item):
+                        item["hooks"] = [one for one in item["hooks"] if not is_our_part(one)]
             elif not entry.is_item and (entry.is_ours(holders[-1]) or entry.is_shared):
                 del holders[-2][entry.path[-1]]
                 holders.pop()

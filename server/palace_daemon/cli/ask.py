@@ -101,7 +101,7 @@ def recall(arguments: argparse.Namespace) -> int:
     if arguments.json:
         show.print_json(result)
     elif arguments.markdown:
-        show_recall.print_block(result)
+        show_recall.print_block(result, arguments.max_tokens)
     else:
         show_recall.print_recall(result, is_explained=arguments.explain)
     if near := result["projectsNear"]:

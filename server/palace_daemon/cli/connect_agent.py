@@ -22,9 +22,9 @@ def register(commands: options.Commands) -> None:
         connect,
         examples="palace-daemon connect claude --dry-run\npalace-daemon connect codex\n"
         "palace-daemon connect cursor --scope project\npalace-daemon connect claude --remove",
-        detail="Writes the MCP server (the agent can ask), and for claude, codex and cursor the hooks (the agent is\n"
-        "told). Comments and other entries stay as they are; a copy of each file as it was is kept beside it.\n"
-        "--remove takes out what connect wrote.",
+        detail="Writes the MCP server (the agent can ask), and for\n"
+        "claude, codex and cursor the hooks (the agent is told). Comments and other entries stay as they are;\n"
+        "a copy of each file as it was is kept beside it. --remove takes out what connect wrote.",
     )
     parser.add_argument("agent", choices=AGENTS, metavar="AGENT", help=", ".join(AGENTS))
     parser.add_argument("--dry-run", action="store_true", help="show what would change, and change nothing")
@@ -39,12 +39,16 @@ def connect(arguments: argparse.Namespace) -> int:
     """Change the settings of one agent; exit code 0 also where nothing was to be changed."""
     from palace_daemon.agents import settings, settings_files  # noqa: PLC0415
 
-    command = settings.Command(settings.own_command(sys.argv[0]), arguments.data_dir)
+    # An agent runs it from directories of its own.
+    data_dir = os.path.abspath(os.path.expanduser(arguments.data_dir)) if arguments.data_dir else None
+    command = settings.Command(settings.own_command(sys.argv[0]), data_dir)
     files = settings.files_of(
         arguments.agent, scope=arguments.scope, cwd=os.getcwd(), command=command, with_hooks=not arguments.no_hooks
     )
-    # All are worked out before the first is written: a file that cannot be read leaves the others alone.
+    # All are worked out before the first is written: a file that cannot be read or written leaves the others alone.
     changes = [settings_files.planned(file, is_removal=arguments.remove) for file in files]
+    for change in changes:
+        change.check()
     for change in changes:
         if not arguments.dry_run:
             change.write()
@@ -55,7 +59,7 @@ def connect(arguments: argparse.Namespace) -> int:
         print(f"{change.verb(is_dry_run=arguments.dry_run)} {show.tilde(change.path)}")
         if arguments.dry_run:
             print(change.diff(), end="")
-    if not arguments.remove:
+    if not (arguments.remove or arguments.dry_run):
         for line in settings.advice(arguments.agent, arguments.scope):
             connection.note(line)
     return options.EXIT_OK

@@ -56,12 +56,16 @@ def print_recall(result: Mapping[str, Any], *, is_explained: bool) -> None:
         print(paint(line, "dim"))
 
 
-def print_block(result: Mapping[str, Any]) -> None:
-    """Print hits as the block that agents are given, which is never mined again; nothing where there are none."""
+def print_block(result: Mapping[str, Any], max_tokens: int | None) -> None:
+    """Print hits as the block that agents are given, which is never mined again; nothing where there are none.
+
+    With ``max_tokens`` the whole block takes no more, estimated; hits at its end may be left out then.
+    """
     from palace_daemon.agents import block  # noqa: PLC0415 - other answers need none of it
 
     if result["hits"]:
-        print(block.wrap(*block.of_hits(result["hits"])))
+        parts = block.of_hits(result["hits"])
+        print(block.wrap(*parts) if max_tokens is None else block.wrapped_within(max_tokens, parts)[0])
 
 
 def _cut_line(hits_left_out: int) -> str:

@@ -117,7 +117,7 @@ def add(
     steps = Steps(on_progress, stop)
     with placement.alone(models_dir, stop):
         steps.tell("models read", 0, 1)
-        source_sha256 = registry.sha256_of(model.file)
+        source_sha256 = _source_sha256(model)
         identity = _identity(model, source_sha256)
         if expected not in {"", identity}:
             raise ModelError(
@@ -220,6 +220,17 @@ def _check_name(model_id: str, name: str) -> None:
         )
     if registry.of_manifest(model_id) is not None:
         raise ModelError(f"{model_id} is a model that Palace brings itself", hint="give another name with --name")
+
+
+def _source_sha256(model: FolderModel) -> str:
+    """Return the hash of the weights or graph; with that of the files beside a graph, where it leaves tensors there."""
+    digest = registry.sha256_of(model.file)
+    if model.precision != "onnx":
+        return digest
+    from palace_daemon.embed import ready  # noqa: PLC0415 - it needs onnx
+
+    beside = [registry.sha256_of(file) for file in ready.data_files(model.file)]
+    return hashlib.sha256("\n".join([digest, *beside]).encode()).hexdigest() if beside else digest
 
 
 def _identity(model: FolderModel, source_sha256: str) -> str:

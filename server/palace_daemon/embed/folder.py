@@ -28,7 +28,15 @@ _QUERY_PROMPTS = ("query", "search_query")
 _PASSAGE_PROMPTS = ("passage", "document", "search_document")
 """What authors call their prompts, in the order in which they are looked for."""
 _MODULES = {"Transformer", "Pooling", "Normalize"}
-_POOLINGS: dict[str, Pooling] = {"pooling_mode_mean_tokens": "mean", "pooling_mode_cls_token": "cls"}
+_POOLINGS: dict[str, Pooling] = {
+    "mean": "mean",
+    "cls": "cls",
+    "pooling_mode_mean_tokens": "mean",
+    "pooling_mode_cls_token": "cls",
+}
+"""What sentence-transformers writes: one name, before that a flag for each way."""
+_TOKENS_MAX = 65_536
+"""Authors who set no longest text leave an enormous number; above this it counts as not said."""
 _TEXT_TOKENS_MIN = 16
 """What a prefix must leave of the cap for the text itself."""
 
@@ -96,6 +104,7 @@ def read_folder(folder: Path, wishes: Wishes) -> FolderModel:
         passage_prefix=_first(wishes.passage_prefix, prompts, _PASSAGE_PROMPTS),
         tokenizer=_read_text(folder / TOKENIZER_FILE),
     )
+    _check_prompts(found, folder / POOLING_FILE)
     _check_tokenizer(found, folder / TOKENIZER_FILE)
     return found
 
@@ -142,7 +151,7 @@ def _json(path: Path) -> dict[str, Any]:
         return {}
     try:
         return msgspec.json.decode(path.read_bytes(), type=dict[str, Any])
-    except (OSError, msgspec.DecodeError) as exc:
+    except (OSError, msgspec.DecodeError, RecursionError) as exc:
         raise ModelError(f"cannot read {path}: {exc}", hint="remove it, or fetch it again") from exc
 
 
@@ -156,7 +165,7 @@ def _check_modules(folder: Path) -> None:
         return
     try:
         modules = msgspec.json.decode(path.read_bytes(), type=list[dict[str, Any]])
-    except (OSError, msgspec.DecodeError) as exc:
+    except (OSError, msgspec.DecodeError, RecursionError) as exc:
         raise ModelError(f"cannot read {path}: {exc}", hint="remove it, or fetch it again") from exc
     names = [str(module.get("type", "")).rsplit(".", 1)[-1] for module in modules]
     if others := [name for name in names if name not in _MODULES]:
@@ -166,7 +175,11 @@ def _check_modules(folder: Path) -> None:
 def _pooling(folder: Path) -> Pooling | None:
     """Return what ``1_Pooling/config.json`` says; None where there is none."""
     path = folder / POOLING_FILE
-    modes = [name for name, is_on in _json(path).items() if name.startswith("pooling_mode_") and is_on is True]
+    said = _json(path)
+    named = said.get("pooling_mode")
+    if named is None:
+        named = [name for name, is_on in said.items() if name.startswith("pooling_mode_") and is_on is True]
+    modes = [str(name) for name in (named if isinstance(named, list) else [named])]
     if not modes:
         return None
     if len(modes) > 1 or modes[0] not in _POOLINGS:
@@ -177,6 +190,16 @@ def _pooling(folder: Path) -> Pooling | None:
 def _prompts(folder: Path) -> dict[str, str]:
     found = _json(folder / PROMPTS_FILE).get("prompts")
     return {k: v for k, v in found.items() if isinstance(v, str)} if isinstance(found, dict) else {}
+
+
+def _check_prompts(model: FolderModel, path: Path) -> None:
+    """Refuse a mean over the text without its prefix, which some instructed models take."""
+    has_prefix = bool(model.query_prefix or model.passage_prefix)
+    if has_prefix and model.pooling != "cls" and _json(path).get("include_prompt") is False:
+        raise ModelError(
+            f"{path} leaves prefixes out of the mean, which is not supported",
+            hint="without prefixes (--query-prefix '' --passage-prefix '') it can be run",
+        )
 
 
 def _first(wished: str | None, prompts: dict[str, str], names: tuple[str, ...]) -> str:
@@ -191,13 +214,15 @@ def _cap(folder: Path, shape: BertShape | None, wished: int) -> int:
     if wished:
         if positions and wished > positions:
             raise ModelError(f"--max-tokens is {wished}, but the model has {positions} positions")
+        if wished > _TOKENS_MAX:
+            raise ModelError(f"--max-tokens is {wished}, more than {_TOKENS_MAX}")
         return wished
     stated = (
         _json(folder / LENGTH_FILE).get("max_seq_length"),
         _json(folder / CONFIG_FILE).get("max_position_embeddings"),
         _json(folder / _TOKENIZER_CONFIG_FILE).get("model_max_length"),
     )
-    found = next((number for number in stated if isinstance(number, int) and number > 0), 0)
+    found = next((number for number in stated if isinstance(number, int) and 0 < number <= _TOKENS_MAX), 0)
     if not found:
         raise ModelError(f"nothing in {folder} says how many tokens the model takes", hint="say it with --max-tokens N")
     return min(found, positions) if positions else found
@@ -209,17 +234,24 @@ def _cap(folder: Path, shape: BertShape | None, wished: int) -> int:
 def _check_tokenizer(model: FolderModel, path: Path) -> None:
     """Make sure that it belongs to the model, and that the prefixes leave room."""
     tokenizer = open_tokenizer(model.tokenizer)
-    size = tokenizer.get_vocab_size(with_added_tokens=True)
-    if model.shape is not None and size > model.shape.vocabulary:
-        raise ModelError(
-            f"{path} knows {size} tokens, but the model has {model.shape.vocabulary}",
-            hint="is it the tokenizer of another model?",
-        )
     special = tokenizer.encode("").ids
-    if len(special) != 2:
+    around = tokenizer.encode("a").ids
+    if len(special) != 2 or len(around) < 3 or [around[0], around[-1]] != special:
         raise ModelError(
             f"{path} puts {len(special)} special tokens around a text, expected one before and one after it",
-            hint="is its post_processor missing?",
+            hint="is its post_processor missing, or another model's?",
+        )
+    size = max(*special, *tokenizer.get_vocab(with_added_tokens=True).values()) + 1
+    if model.shape is not None and size > model.shape.vocabulary:
+        raise ModelError(
+            f"{path} numbers {size} tokens, but the model has {model.shape.vocabulary}",
+            hint="is it the tokenizer of another model?",
+        )
+    length_file = path.parent / LENGTH_FILE
+    if _json(length_file).get("do_lower_case") is True and tokenizer.encode("A").ids != around:
+        raise ModelError(
+            f"{length_file} has texts made lower-case, which {path.name} does not",
+            hint="give it a normalizer that does, as transformers writes it for a lower-casing tokenizer",
         )
     for name, prefix in (("query", model.query_prefix), ("passage", model.passage_prefix)):
         used = len(tokenizer.encode(prefix).ids)

@@ -111,6 +111,7 @@ def balance(middle_and_width: Float32, matrix: Float32) -> Channels:
 def quantise_columns(matrix: Float32) -> tuple[np.ndarray[tuple[int, ...], np.dtype[np.int8]], Float32]:
     """Return int8 ``[out, in]`` and the scale of each output, float32 ``[out]``; symmetric, -127 to 127."""
     scale = (np.abs(matrix).max(1) / WEIGHT_MAX).astype(np.float32)
+    scale[scale == 0.0] = 1.0  # an output that nothing reaches, as pruning leaves them
     return np.rint(matrix / scale[:, None]).astype(np.int8), scale
 
 

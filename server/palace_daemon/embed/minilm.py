@@ -42,7 +42,8 @@ logger = logging.getLogger(__name__)
 BATCH_TEXTS_MAX = 8
 """Larger fp32 batches gain nothing: one thread is busy with a single text already, and padding grows."""
 BATCH_TOKENS_MAX = 2_048
-"""Padded tokens of an fp32 batch: bounds the memory of one call (12 heads x 512 x 512 scores a text) to about 60 MB."""
+"""Padded tokens of an fp32 batch of several texts: bounds the memory of one call (12 heads x 512 x 512 scores a text)
+to about 60 MB, for models that take no longer texts."""
 IN_FLIGHT_PER_THREAD = 2
 """Calls that are queued for each thread: one runs, one waits, so that no thread idles and a stop is honoured soon."""
 
@@ -153,8 +154,9 @@ class OnnxEmbedder:
         order = sorted(range(len(encoded)), key=lambda row: len(encoded[row]))
         rows: list[int] = []
         for row in order:
-            # The newest text is the longest, so it sets the width of the whole batch.
-            if len(rows) == BATCH_TEXTS_MAX or (len(rows) + 1) * len(encoded[row]) > BATCH_TOKENS_MAX:
+            # The newest text is the longest, so it sets the width of the whole batch. One above the bound goes alone.
+            is_full = len(rows) == BATCH_TEXTS_MAX or (len(rows) + 1) * len(encoded[row]) > BATCH_TOKENS_MAX
+            if rows and is_full:
                 yield rows, [encoded[r] for r in rows]
                 rows = []
             rows.append(row)

@@ -16,6 +16,8 @@ from palace_daemon.embed.graph import INPUT_IDS, OUTPUT
 from palace_daemon.errors import ModelError
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from palace_daemon.embed.shape import Pooling
 
 ONES, ZEROS = "attention_mask", "token_type_ids"
@@ -78,6 +80,44 @@ def wrap(path: Path, pooling: Pooling | None) -> Ready:
         return Ready(bytes(wrapped.SerializeToString()), found)
     except ValueError as exc:  # protobuf holds 2 GiB at most
         raise ModelError(f"{path} is too large for one file", hint="give model.safetensors instead") from exc
+
+
+def data_files(path: Path) -> list[Path]:
+    """Return the files beside ``path`` that hold tensors of the graph in it, without those that lie in it.
+
+    Raises:
+        ModelError: It cannot be read, or a file is not beside it.
+    """
+    import onnx  # noqa: PLC0415
+    from onnx import external_data_helper  # noqa: PLC0415
+
+    try:
+        model = onnx.load(str(path), load_external_data=False)
+    except Exception as exc:  # see wrap
+        raise ModelError(f"{path} cannot be read as ONNX: {exc}", hint="is the download whole?") from exc
+    names = {
+        entry.value
+        for graph in (model.graph, *model.functions)
+        for tensor in _tensors(graph)
+        if external_data_helper.uses_external_data(tensor)
+        for entry in tensor.external_data
+        if entry.key == "location"
+    }
+    files = [path.parent / name for name in sorted(names)]
+    for file in files:
+        if ".." in file.parts or not file.is_relative_to(path.parent) or not file.is_file():
+            raise ModelError(f"{path} needs {file}, which is no file beside it", hint="it comes with the model")
+    return files
+
+
+def _tensors(graph: Any) -> Iterator[Any]:
+    """Yield the tensors of a graph or function, and of the graphs inside."""
+    yield from getattr(graph, "initializer", ())
+    for node in graph.node:
+        for attribute in node.attribute:
+            yield from (attribute.t, *attribute.tensors)
+            for inner in (attribute.g, *attribute.graphs):
+                yield from _tensors(inner)
 
 
 def _input_kinds(graph: Any, path: Path) -> dict[str, int]:

@@ -61,7 +61,7 @@ def read_shape(path: Path, pooling: Pooling = "mean") -> BertShape:
     """
     try:
         fields: dict[str, Any] = msgspec.json.decode(path.read_bytes(), type=dict[str, Any])
-    except (OSError, msgspec.DecodeError) as exc:
+    except (OSError, msgspec.DecodeError, RecursionError) as exc:
         raise ModelError(f"cannot read {path}: {exc}", hint=_FILE_HINT) from exc
     kind = fields.get("model_type")
     if kind != "bert":

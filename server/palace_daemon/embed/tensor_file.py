@@ -6,6 +6,7 @@ functions between versions. Tensors are read one at a time, so that the file is 
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -49,12 +50,15 @@ class TensorFile(Mapping[str, Float32]):
                 size = int.from_bytes(file.read(_LENGTH_BYTES), "little")
                 if size > _HEADER_BYTES_MAX:
                     raise ModelError(f"{path} is no safetensors file: its header would have {size} bytes")
-                table = msgspec.json.decode(file.read(size), type=dict[str, msgspec.Raw])
+                header = file.read(size)
+                if len(header) != size:
+                    raise ModelError(f"{path} is no safetensors file, or a cut one: it ends within its header")
+                table = msgspec.json.decode(header, type=dict[str, msgspec.Raw])
             table.pop(_METADATA, None)
             entries = {name: msgspec.json.decode(row, type=_Entry) for name, row in table.items()}
         except OSError as exc:
             raise ModelError(f"cannot read {path}: {exc.strerror or exc}") from exc
-        except msgspec.DecodeError as exc:
+        except (msgspec.DecodeError, RecursionError) as exc:
             raise ModelError(f"{path} is no safetensors file, or a cut one: {exc}") from exc
         self._start = _LENGTH_BYTES + size
         self._entries = {name: entry for name, entry in entries.items() if entry.dtype in _BYTES}
@@ -66,6 +70,11 @@ class TensorFile(Mapping[str, Float32]):
             expected = math.prod(entry.shape) * _BYTES[entry.dtype]
             if not 0 <= begin <= end <= size_bytes or end - begin != expected:
                 raise ModelError(f"{self._path} is damaged or cut: {name} lies at {begin} to {end} of {size_bytes}")
+        # Tensors that share bytes would make more memory of a file than it has size.
+        places = sorted(entry.data_offsets for entry in self._entries.values())
+        for (_, end), (begin, _) in itertools.pairwise(places):
+            if begin < end:
+                raise ModelError(f"{self._path} is damaged: two tensors lie at {begin}")
 
     def shape_of(self, name: str) -> tuple[int, ...]:
         """Return a tensor's shape without reading it."""

@@ -64,7 +64,8 @@ def read_weights(path: Path, shape: BertShape) -> Weights:
     """Return the weights stored in a ``model.safetensors``, with or without a ``bert.`` prefix.
 
     Raises:
-        ModelError: The file cannot be read, a tensor is missing, or one has another shape than ``shape`` says.
+        ModelError: The file cannot be read, a tensor is missing or one layer too many, or one has another shape than
+            ``shape`` says.
     """
     stored = TensorFile(path)
     prefix = next((p for p in PREFIXES if p + _SAMPLE in stored), None)
@@ -88,11 +89,15 @@ def read_weights(path: Path, shape: BertShape) -> Weights:
         if not np.isfinite(tensor).all():
             raise ModelError(f"{path}: {prefix + name} holds numbers that are not finite")
         tensors[name] = tensor
+    if (more := f"{prefix}encoder.layer.{shape.layers}.output.dense.weight") in stored:
+        raise ModelError(
+            f"{path} holds {more}, but {shape.layers} layers are expected", hint="is the config.json of another model?"
+        )
     return Weights(tensors, shape)
 
 
 def expected_shapes(shape: BertShape) -> Iterator[tuple[str, tuple[int, ...]]]:
-    """Yield name and shape of every tensor of the encoder; -1 stands for any number."""
+    """Yield name and shape of every tensor of the encoder; -1 stands for any number from 1."""
     hidden, inner = shape.hidden, shape.intermediate
     yield _SAMPLE, (shape.vocabulary, hidden)
     yield "embeddings.position_embeddings.weight", (shape.positions, hidden)
@@ -117,4 +122,4 @@ def expected_shapes(shape: BertShape) -> Iterator[tuple[str, tuple[int, ...]]]:
 
 
 def _fits(found: tuple[int, ...], expected: tuple[int, ...]) -> bool:
-    return len(found) == len(expected) and all(e in {-1, f} for f, e in zip(found, expected, strict=True))
+    return len(found) == len(expected) and all(f == e or (e < 0 < f) for f, e in zip(found, expected, strict=True))

@@ -16,6 +16,7 @@ from palace_daemon.service import embedding, model_host
 from palace_daemon.service.embedding import EmbeddingLoop
 from palace_daemon.service.model_host import ModelHost
 from palace_daemon.service.models import Models
+from palace_daemon.service.palace import LivePalace
 
 Wait = Callable[..., None]
 MARK = "zanzibar"
@@ -189,6 +190,25 @@ def test_a_model_that_comes_after_the_end_is_released() -> None:
 
 
 # -------------------------------------------------------------------------------------- texts that cannot be embedded
+
+
+def test_resuming_while_another_pauses_leaves_all_at_rest_or_all_at_work(
+    palace: LivePalace, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    others: list[threading.Thread] = []
+    pause = palace._queue.pause
+
+    def interrupted(*, is_paused: bool) -> None:
+        if is_paused:
+            others.append(threading.Thread(target=palace.resume))
+            others[0].start()
+            others[0].join(0.3)  # it may have to wait until this one is done
+        pause(is_paused=is_paused)
+
+    monkeypatch.setattr(palace._queue, "pause", interrupted)
+    palace.pause()
+    others[0].join(10)
+    assert palace.embedding().is_paused == palace._queue._is_paused == palace._embedding._interrupt.is_set()
 
 
 def test_a_text_that_is_refused_stops_no_other(

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 from palace_daemon.embed.hashing import HashingEmbedder
+from palace_daemon.errors import ModelError
 from palace_daemon.service import models
 from palace_daemon.service.model_host import ModelHost
 from palace_daemon.service.models import Models
@@ -77,3 +78,50 @@ def test_all_models_are_closed_in_the_end() -> None:
     held.want(hosts[2])
     held.close()
     assert all(map(is_closed, hosts))
+
+
+def test_a_model_that_is_chosen_again_while_it_leaves_is_taken_back() -> None:
+    now = [0.0]
+    first, second = host("first"), host("second")
+    held = Models(first, clock=lambda: now[0])
+    held.start(answering("first@1"))
+    held.want(second)
+    held.follow(answering("first@1", "second@1"))
+    held.want(host("first"))
+    held.follow(answering("first@1"))
+    held.want(host("second"))
+    assert held.wanted is second
+    now[0] = models.LEAVING_S
+    held.follow(answering("first@1", "second@1"))
+    assert not is_closed(second)
+    held.close()
+
+
+def test_a_model_whose_load_failed_is_closed_when_it_is_chosen_again() -> None:
+    def fail(_stop: object) -> HashingEmbedder:
+        raise ModelError("offline")
+
+    failed = ModelHost("old", None, fail, space="old@1")
+    held = Models(host("new"), lambda _space: failed)
+    held.start(answering("old@1", "new@1"))
+    assert failed._thread is not None
+    held.want(host("old"))
+    failed._thread.join(5.0)
+    assert not failed._thread.is_alive()
+    held.close()
+
+
+def test_a_model_that_is_chosen_after_the_end_is_not_loaded() -> None:
+    held = Models(host("first"))
+    held.start(answering("first@1"))
+    held.close()
+    loaded: list[str] = []
+
+    def load(_stop: object) -> HashingEmbedder:
+        loaded.append("second")
+        return HashingEmbedder(model_id="second")
+
+    late = ModelHost("second", None, load, space="second@1")
+    held.want(late)
+    late.close()
+    assert loaded == []

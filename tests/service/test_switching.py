@@ -194,6 +194,20 @@ def test_questions_are_answered_all_the_time(bench: Bench, wait_until: Wait) -> 
     assert {is_used for _, is_used in used} == {True}
 
 
+def test_a_start_with_another_model_does_not_wait_for_the_queue_of_all_texts(
+    bench: Bench, make_palace: Any, wait_until: Wait
+) -> None:
+    bench.palace.close()
+    again = make_palace()
+    again.pause()
+    again.start()
+    held = again._store.spaces()
+    assert (held.answering.model, held.next) == ("old@1", None)
+    assert again.embedding().is_switching
+    again.resume()
+    wait_until(lambda: again._store.spaces().answering[:2] == ("hashing@1", 60))
+
+
 def test_another_version_of_the_same_model_is_never_compared_with_the_stored_vectors(
     bench: Bench, wait_until: Wait
 ) -> None:
@@ -230,6 +244,33 @@ def test_a_model_that_cannot_be_loaded_leaves_the_former_answering(bench: Bench,
     assert (answer.freshness.model, answer.freshness.vectors_used) == (OLD, True)
 
 
+def test_a_model_that_cannot_be_loaded_leaves_nothing_without_a_vector(
+    make_palace: Any, transcripts: Path, wait_until: Wait
+) -> None:
+    def fail(stop: StopSignal) -> Embedder:
+        raise ModelError("offline")
+
+    old = GatedEmbedder(OLD, allowed=16)
+    bench = Bench(make_palace(), old)
+    append(transcripts / "a.jsonl", "".join(turn(n, f"Where is lever {n}?", f"Under desk {n}.") for n in range(40)))
+    bench.palace.mine([str(transcripts)])
+    wait_until(lambda: len(old.embedded) == 16)
+    bench.models.want(ModelHost(NEW, None, fail, space="new@1"))
+    old.allow(32)  # the batch that it had begun: the rest is left to the next model
+    wait_until(lambda: bench.palace.status().model_state == "failed: offline")
+    old.allow(1_000)
+    wait_until(lambda: bench.palace.status().vectors_pending == 0)
+    assert bench.covered() == {OLD: ("answering", 40, 40), NEW: ("next", 0, 40)}
+
+
+def test_models_that_are_chosen_while_it_rests_are_not_all_held(bench: Bench, wait_until: Wait) -> None:
+    bench.palace.pause()
+    for number in range(5):
+        bench.want(GatedEmbedder(f"model-{number}"))
+    wait_until(lambda: set(bench.models._others) <= {"old@1"})
+    assert bench.ask().freshness.model == OLD
+
+
 def test_a_model_that_refuses_a_text_takes_over_without_it(bench: Bench, wait_until: Wait) -> None:
     class Picky(GatedEmbedder):
         def embed_passages(self, texts: Sequence[str], stop: StopSignal | None = None) -> Float32:
@@ -241,6 +282,19 @@ def test_a_model_that_refuses_a_text_takes_over_without_it(bench: Bench, wait_un
     wait_until(lambda: not bench.palace.embedding().is_switching)
     assert bench.covered()[NEW] == ("answering", 59, 60)
     assert bench.ask().freshness.vectors_reason == "some texts still lack a vector"
+
+
+def test_what_a_model_refused_is_told_only_while_it_is_of_use(bench: Bench, wait_until: Wait) -> None:
+    class Picky(GatedEmbedder):
+        def embed_passages(self, texts: Sequence[str], stop: StopSignal | None = None) -> Float32:
+            if any("lever 59?" in text for text in texts):
+                raise ModelError("too long")
+            return super().embed_passages(texts, stop)
+
+    bench.want(Picky(NEW, allowed=32))
+    wait_until(lambda: bench.palace._embedding._describe_refused() == "1 text cannot be embedded: too long")
+    bench.want(bench.known["old@1"])
+    wait_until(lambda: bench.palace._embedding._describe_refused() == "")
 
 
 def test_without_a_daemon_the_model_that_answers_is_the_one_of_the_store(bench: Bench) -> None:
@@ -270,6 +324,26 @@ def test_an_unknown_model_changes_nothing(palace: Any) -> None:
         palace.use_model("bogus")
     assert config.load()[0].embed.model == config.EmbedConfig().model
     assert palace.status().model == "hashing"
+
+
+def test_choices_at_the_same_moment_leave_one_model_in_settings_and_daemon(palace: Any) -> None:
+    palace._open_model = lambda model_id: ModelHost(model_id, HashingEmbedder(model_id=model_id), None)
+    faults: list[Exception] = []
+
+    def choose(model_id: str) -> None:
+        try:
+            for _ in range(10):
+                palace.use_model(model_id)
+        except Exception as exc:  # noqa: BLE001 - shown by the assertion below
+            faults.append(exc)
+
+    threads = [threading.Thread(target=choose, args=(f"model-{number}",)) for number in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(20)
+    assert faults == []
+    assert palace.status().model == config.load()[0].embed.model
 
 
 def test_where_the_environment_decides_about_the_model_choosing_one_is_refused(

@@ -86,6 +86,17 @@ def test_until_then_mirrors_hold_the_vectors_of_the_answering_model_alone(filled
         assert (before.model, after.model) == (OLD, NEW)
 
 
+def test_who_began_to_read_before_the_switch_has_the_mirror_not_loaded_twice(filled: Any) -> None:
+    with filled.read() as begun_before:
+        assert spaces.read(begun_before).answering.model == OLD
+        filled.use_model(NEW)
+        with filled.read_with_drawers() as (_, after):
+            pass
+        assert filled._mirror.at(begun_before) is None  # a newer transaction is to be begun
+        with filled.read_with_drawers() as (_, again):
+            assert again is after
+
+
 def test_the_newest_texts_come_first(filled: Any) -> None:
     filled.switch_model(NEW)
     assert embed(filled, NEW, 2) == ["> What of 3?\n\nReply 3.", "> What of 2?\n\nReply 2."]
@@ -116,6 +127,20 @@ def test_a_model_that_had_hardly_begun_is_replaced_as_soon_as_it_is_overtaken(st
     assert roles(store) == (NEW, "", OLD)
     assert counts(store)[NEW] == (2, 8)
     assert len(embed(store, NEW)) == 8
+    assert_sound(store)
+
+
+def test_vectors_of_the_answering_model_never_end_its_time(store: Any, save: Any) -> None:
+    store.use_model(NEW)
+    save(store, "/a.jsonl", *(said(n) for n in range(4)))
+    embed(store, NEW)
+    store.use_model(OLD)  # the other one could not be loaded; its vectors are kept
+    store.switch_model(NEW)
+    save(store, "/a.jsonl", said(9), is_at_end=False)
+    assert embed(store, OLD) == ["> What of 9?\n\nReply 9."]
+    assert roles(store) == (OLD, NEW, "")  # the next one may not be there to embed a question
+    embed(store, NEW)
+    assert roles(store) == (NEW, "", OLD)
     assert_sound(store)
 
 

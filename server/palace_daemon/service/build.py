@@ -48,18 +48,10 @@ def build(
     Raises:
         StoreError: The database cannot be opened.
     """
-    store = Store(
-        database_path(config.data_dir),
-        counter=token_counter(),
-        max_chars={"exchange": config.chunk.max_chars, "paragraph": config.chunk.paragraph_chars},
-        min_user_turns=config.chunk.min_user_turns,
-        project_of=ProjectResolver().project_of,
-        ignores_project=rules_of(config.watch).ignores_project,
-    )
     return LivePalace(
         Parts(
             config=config,
-            store=store,
+            store=open_store(config),
             models=_models(config, embedder),
             open_model=lambda model_id: open_model(config, model_id),
             threads=lambda: threads(config),
@@ -67,6 +59,22 @@ def build(
             clock=clock,
             list_models=lambda: list_models(config),
         )
+    )
+
+
+def open_store(config: Config) -> Store:
+    """Return the store of ``config.data_dir``, open for writing; a missing or outdated index is built.
+
+    Raises:
+        StoreError: The database cannot be opened.
+    """
+    return Store(
+        database_path(config.data_dir),
+        counter=token_counter(),
+        max_chars={"exchange": config.chunk.max_chars, "paragraph": config.chunk.paragraph_chars},
+        min_user_turns=config.chunk.min_user_turns,
+        project_of=ProjectResolver().project_of,
+        ignores_project=rules_of(config.watch).ignores_project,
     )
 
 
@@ -79,8 +87,13 @@ def open_read_only(config: Config, *, embedder: Embedder | None = None) -> Offli
         StoreError: There is no store, or it cannot be read.
     """
     store = ReadOnlyStore(database_path(config.data_dir))
-    models = _models(config, embedder, may_install=False)
-    models.load_now(store.spaces())
+    try:
+        store.check_is_current()
+        models = _models(config, embedder, may_install=False)
+        models.load_now(store.spaces())
+    except BaseException:
+        store.close()
+        raise
     return OfflinePalace(store, models, lambda: list_models(config))
 
 

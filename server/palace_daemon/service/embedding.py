@@ -59,6 +59,18 @@ class Pace:
         return tuple(batch for batch in self._batches if batch[1] >= since)
 
 
+class _Interruption:
+    """Says that nothing is to be embedded now. One flag a reason, so that none takes back the other's word."""
+
+    def __init__(self, end: threading.Event) -> None:
+        """Take what is set for good."""
+        self._end = end
+        self.is_pause = False
+
+    def is_set(self) -> bool:
+        return self.is_pause or self._end.is_set()
+
+
 class EmbeddingLoop:
     """The thread that embeds what is queued. Thread-safe.
 
@@ -73,8 +85,7 @@ class EmbeddingLoop:
         self._on_embedded = on_embedded
         self._wake = threading.Event()
         self._stop = threading.Event()
-        self._interrupt = threading.Event()
-        self._is_paused = False
+        self._interrupt = _Interruption(self._stop)
         self._embedded = 0
         self._storing = threading.Lock()
         self._fault = ""
@@ -95,14 +106,11 @@ class EmbeddingLoop:
 
     def pause(self) -> None:
         """Let the texts rest, those of the current batch included; what was embedded of them is done again."""
-        self._is_paused = True
-        self._interrupt.set()
+        self._interrupt.is_pause = True
 
     def resume(self) -> None:
         """Go on."""
-        self._is_paused = False
-        if not self._stop.is_set():
-            self._interrupt.clear()
+        self._interrupt.is_pause = False
         self._wake.set()
 
     @property
@@ -123,7 +131,6 @@ class EmbeddingLoop:
     def close(self) -> None:
         """Stop after the texts that are being embedded this moment; idempotent."""
         self._stop.set()
-        self._interrupt.set()
         self._wake.set()
         if self._thread.is_alive():
             self._thread.join(5.0)
@@ -151,16 +158,16 @@ class EmbeddingLoop:
         """Embed a batch, bring a switch forward, or wait where there is nothing to do."""
         self._left_over = ""
         self._wake.clear()
-        is_idle = self._is_paused or not self._work()
+        spaces = self._store.spaces()
+        self._follow(spaces)
+        is_idle = self._interrupt.is_pause or not self._work(spaces)
         self._fault = ""
         if is_idle and not self._stop.is_set():
             self._left_over = self._describe_refused()
             self._wake.wait(_IDLE_WAIT_S)
 
-    def _work(self) -> bool:
+    def _work(self, spaces: Spaces) -> bool:
         """Do one piece of work; returns whether there was any."""
-        spaces = self._store.spaces()
-        self._follow(spaces)
         if self._begin_or_end(spaces):
             return True
         for space in (spaces.answering, spaces.next):
@@ -170,12 +177,15 @@ class EmbeddingLoop:
         if spaces.next and self._models.embedder(spaces.next.model):
             self._take_over(spaces)  # what is left of its queue it refuses: it will not cover more than it does
             return True
+        if spaces.next and self._models.is_lost(spaces.next.model) and self._store.take_up_left_texts():
+            return True
         return bool(self._store.drop_unused_vectors(DELETED_VECTORS))
 
     def _follow(self, spaces: Spaces) -> None:
         """Hold the models that the store's state needs, and say so where another one answers."""
         self._models.follow(spaces)
-        self._refused = {model: self._refused.get(model, set()) for model in spaces.names}
+        of_use = [space.model for space in (spaces.answering, spaces.next) if space]
+        self._refused = {model: self._refused.get(model, set()) for model in of_use}
         answering = spaces.answering
         if self._answering not in {"", answering.model}:
             logger.info("%s answers now: %d of %d texts", answering.model, answering.vectors, answering.texts)

@@ -63,17 +63,30 @@ class Models:
     def want(self, host: ModelHost) -> None:
         """Have another model take over; the former one goes on answering as long as the store says so."""
         with self._lock:
-            held = self._others.pop(host.space, None)
+            if self._is_closed:
+                return
+            held = self._take_back(host.space)
             former, self._wanted = self._wanted, held if held is not None and not held.has_failed else host
-            on_change = self._on_change
-            is_of_use = former.space not in {"", self._wanted.space}
-            if is_of_use:
+            if former.space not in {"", self._wanted.space}:
                 self._others[former.space] = former
-        if not is_of_use and former is not self._wanted:
-            former.close(0.0)
+            kept = [self._wanted, *self._others.values()]
+            done_with = [one for one in (held, former) if one is not None and one not in kept]
+            on_change = self._on_change
+        for one in done_with:
+            one.close(0.0)
         if on_change is not None:
             self._wanted.start(on_change)
             on_change()
+
+    def _take_back(self, space: str) -> ModelHost | None:
+        """Return the host of ``space`` that is held beside the wanted one, and hold it there no more."""
+        if (host := self._others.pop(space, None)) is not None:
+            return host
+        leaving = next((one for one in self._leaving if one[1] == space), None)
+        if leaving is None:
+            return None
+        self._leaving.remove(leaving)
+        return leaving[2]
 
     def follow(self, spaces: Spaces) -> None:
         """Hold a host for the space that answers, and let go of those that no answer is made from any more."""

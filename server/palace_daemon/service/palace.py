@@ -107,6 +107,8 @@ class LivePalace(Answers):
         self._stop = threading.Event()
         self._is_working = False
         self._is_paused = False
+        self._choosing = threading.Lock()
+        """Held while somebody decides: what several say at once is done one after the other, and whole."""
         self._thread = threading.Thread(target=self._mine_queue, name="palace-mining", daemon=True)
         self._started_at = parts.clock()
         self._began = time.monotonic()
@@ -142,10 +144,13 @@ class LivePalace(Answers):
                 raise ClosedError("Palace is closed")
             if self._is_working:
                 return
-            if wanted := self._models.wanted.space:
-                self._store.switch_model(wanted)  # may fail while the store is locked: then nothing is started
+            held = self._store.spaces()
+            if (wanted := self._models.wanted.space) and not held.answering.model:
+                # May fail while the store is locked: then nothing is started. A switch is the embedding thread's work,
+                # since a queue of all texts takes long in a large store.
+                self._store.switch_model(wanted)
             self._is_working = True
-            self._models.start(self._store.spaces(), self._embedding.wake)
+            self._models.start(held, self._embedding.wake)
             self._thread.start()
             self._embedding.start()
             self._forgetting.start()
@@ -208,23 +213,26 @@ class LivePalace(Answers):
     def use_model(self, model_id: str) -> None:
         """Choose a model for good."""
         host = self._open_model(model_id)
-        settings.choose("embed.model", model_id)
         self._work()
-        wanted = self._models.wanted
-        if host.space != wanted.space or wanted.has_failed:
-            self._models.want(host)
+        with self._choosing:
+            settings.choose("embed.model", model_id)
+            wanted = self._models.wanted
+            if host.space != wanted.space or wanted.has_failed:
+                self._models.want(host)
 
     def pause(self) -> None:
         """Let mining and embedding rest."""
-        self._is_paused = True
-        self._queue.pause(is_paused=True)
-        self._embedding.pause()
+        with self._choosing:
+            self._is_paused = True
+            self._queue.pause(is_paused=True)
+            self._embedding.pause()
 
     def resume(self) -> None:
         """Go on."""
-        self._is_paused = False
-        self._queue.pause(is_paused=False)
-        self._embedding.resume()
+        with self._choosing:
+            self._is_paused = False
+            self._queue.pause(is_paused=False)
+            self._embedding.resume()
 
     def subscribe(self, on_mined: MineListener) -> Callable[[], None]:
         """Call ``on_mined`` after each change."""
@@ -286,18 +294,8 @@ class LivePalace(Answers):
             self._check(stop)
         began = time.monotonic()
         embedded_before = self._embedding.embedded
-        watched = {item.path: item.origin == "default" for item in self._watching.dirs() if item.exists}
-        roots = list(paths) or list(watched)
         problems: dict[str, str] = {}
-
-        def note(path: str, error: OSError) -> None:
-            problems[path] = error.strerror or type(error).__name__
-
-        found = _newest_first(
-            pair for root in roots for pair in find_sources(root, note, is_default=watched.get(root, False))
-        )
-        self._work()
-        found += [(path, 0) for path in self._watching.vanished([os.path.realpath(root) for root in roots])]
+        found = self._find(paths, problems)
         job = Job(
             (path for path, _ in found[:newest]), take_tail=wait, named=(os.path.realpath(path) for path in paths)
         )
@@ -319,6 +317,23 @@ class LivePalace(Answers):
             seconds_to_vectors=0.0 if reason else round(time.monotonic() - began, 3),
             vectors_reason=reason,
         )
+
+    def _find(self, paths: Sequence[str], problems: dict[str, str]) -> list[tuple[str, int]]:
+        """Return the sources below ``paths``, or below all that is watched, the newest first; begin to work.
+
+        What cannot be looked into goes to ``problems``.
+        """
+        watched = {item.path: item.origin == "default" for item in self._watching.dirs() if item.exists}
+        roots = list(paths) or list(watched)
+
+        def note(path: str, error: OSError) -> None:
+            problems[path] = error.strerror or type(error).__name__
+
+        found = _newest_first(
+            pair for root in roots for pair in find_sources(root, note, is_default=watched.get(root, False))
+        )
+        self._work()
+        return found + [(path, 0) for path in self._watching.vanished([os.path.realpath(root) for root in roots])]
 
     def _await_job(self, job: Job, on_progress: ProgressListener | None, stop: StopSignal | None) -> None:
         eta = _Eta()

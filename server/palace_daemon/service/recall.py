@@ -81,9 +81,7 @@ class Recall:
             state = self._model_state(drawers.model)
             query_vec = _embedded(read.text, state, drawers.model)
             check(stop)
-            in_scope = self._scope(connection, drawers, query)
-            if among is not None:
-                in_scope = in_scope & np.isin(drawers.ids, views.drawer_ids(connection, among))
+            in_scope = self._scope(connection, drawers, query, among)
             spans = dates.spans(read.text, query.now, query.utc_offset_minutes) if self._weights.date else ()
             terms = query_reader.terms_outside(read, [span.words for span in spans])
             words = Words(connection, drawers, drawers.is_live | in_scope, terms, stop)
@@ -107,7 +105,9 @@ class Recall:
             sessions=sessions,
         )
 
-    def _scope(self, connection: Connection, drawers: Snapshot, query: RecallQuery) -> NDArray[np.bool_]:
+    def _scope(
+        self, connection: Connection, drawers: Snapshot, query: RecallQuery, among: Collection[int] | None
+    ) -> NDArray[np.bool_]:
         """Return which rows the filters let through; they apply before any cut."""
         mask = drawers.is_live if not query.include_superseded else drawers.ids >= 0
         if query.agent:
@@ -121,6 +121,8 @@ class Recall:
             mask = mask & (drawers.started_at >= query.since)
         if query.until is not None:
             mask = mask & (drawers.started_at < query.until) & (drawers.started_at != dates.NO_DATE)
+        if among is not None:
+            mask = mask & np.isin(drawers.ids, views.drawer_ids(connection, among))
         return mask
 
     def _check_agent(self, connection: Connection, agent: str) -> None:

@@ -4,10 +4,17 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+import numpy as np
+
 from palace_daemon.core import analysis, chunking
 from palace_daemon.store import postings, spaces
 from palace_daemon.store.spans import columns_of, span_of, text_hash
 from palace_daemon.store.sqlite import Connection
+
+ORPHANED = "text_hash NOT IN (SELECT text_hash FROM drawers) AND text_hash NOT IN (SELECT text_hash FROM statements)"
+"""Holds for vectors of texts that no drawer and no statement has."""
+_NORM_OFF_MAX = 1e-3
+"""How far a vector's length may be from 1; float32 alone is within 1e-6."""
 
 
 class Finding(NamedTuple):
@@ -20,14 +27,51 @@ class Finding(NamedTuple):
 
 def check(connection: Connection, *, is_deep: bool = False) -> list[Finding]:
     """Run all checks inside the caller's read transaction; ``is_deep`` also indexes every drawer again and compares."""
-    findings = [_integrity(connection), _foreign_keys(connection), _tiling(connection), _vectors(connection)]
+    findings = [
+        _integrity(connection, is_deep=is_deep),
+        _foreign_keys(connection),
+        _tiling(connection),
+        _vectors(connection),
+    ]
     if is_deep:
-        findings.append(_words(connection))
+        findings += [_values(connection), _words(connection)]
     return findings
 
 
-def _integrity(connection: Connection) -> Finding:
-    problems = [row[0] for row in connection.execute("PRAGMA quick_check(5)")]
+def pages(connection: Connection) -> Finding:
+    """Look at every page, and compare each index with its table."""
+    return _integrity(connection, is_deep=True)
+
+
+def broken_vectors(connection: Connection) -> list[int]:
+    """Return the row ids of vectors that are none: of another width than the others of their model, no numbers, long.
+
+    The width of a model's vectors is that of most of them.
+    """
+    rows = "SELECT model, length(CAST(vector AS BLOB)) FROM vectors GROUP BY 1, 2 ORDER BY count(*), 2"
+    widths: dict[str, int] = dict(connection.execute(rows).fetchall())
+    broken = []
+    for row_id, model, data in connection.execute("SELECT id, model, CAST(vector AS BLOB) FROM vectors"):
+        if len(data) != widths[model] or len(data) % 4 or not _is_unit(data):
+            broken.append(row_id)
+    return broken
+
+
+def _is_unit(data: bytes) -> bool:
+    vector = np.frombuffer(data, "<f4").astype(np.float64)
+    # A comparison with "not a number" is false.
+    return bool(abs(float(vector @ vector) - 1.0) <= 2 * _NORM_OFF_MAX)
+
+
+def _values(connection: Connection) -> Finding:
+    broken = len(broken_vectors(connection))
+    return Finding(
+        "vector values", not broken, "all of length 1" if not broken else f"{broken} are no vectors of length 1"
+    )
+
+
+def _integrity(connection: Connection, *, is_deep: bool) -> Finding:
+    problems = [row[0] for row in connection.execute(f"PRAGMA {'integrity' if is_deep else 'quick'}_check(5)")]
     is_ok = problems == ["ok"]
     return Finding("database pages", is_ok, "whole" if is_ok else "; ".join(problems))
 
@@ -54,10 +98,7 @@ def _tiling(connection: Connection) -> Finding:
 def _vectors(connection: Connection) -> Finding:
     held = spaces.read(connection)
     missing = sum(_missing(connection, space.model) for space in (held.answering, held.next) if space is not None)
-    (orphans,) = connection.execute(
-        "SELECT count(*) FROM vectors WHERE text_hash NOT IN (SELECT text_hash FROM drawers)"
-        " AND text_hash NOT IN (SELECT text_hash FROM statements)"
-    ).fetchone()
+    (orphans,) = connection.execute(f"SELECT count(*) FROM vectors WHERE {ORPHANED}").fetchone()
     (miscounted,) = connection.execute(
         "SELECT count(*) FROM spaces s WHERE vectors<>(SELECT count(*) FROM vectors v WHERE v.model=s.model)"
         " OR pending<>(SELECT count(*) FROM pending_texts p WHERE p.model=s.model)"
@@ -98,7 +139,11 @@ def _words(connection: Connection) -> Finding:
     terms = set(postings.all_terms(connection))
     wrong += len(terms ^ expected.keys())
     for term in terms & expected.keys():
-        held = postings.read(connection, term)
+        try:
+            held = postings.read(connection, term)
+        except ValueError:  # a row of another length than its three columns have
+            wrong += 1
+            continue
         pairs = zip(held.frequencies.tolist(), held.masks.tolist(), strict=True)
         wrong += dict(zip(held.ids.tolist(), pairs, strict=True)) != expected[term]
     return Finding("word index", not wrong, "agrees with drawers" if not wrong else f"{wrong} differences")

@@ -1,13 +1,16 @@
 """Numbered migrations: each runs with its record in one transaction; a shipped one is never edited.
 
-``PRAGMA user_version`` holds the number of the last one that was applied.
+``PRAGMA user_version`` holds the number of the last one that was applied. Before the first of a store's pending
+migrations a backup is made, see :mod:`palace_daemon.store.backups`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
 
 from palace_daemon.errors import StoreDamagedError, StoreTooNewError
+from palace_daemon.store import backups
 from palace_daemon.store.sqlite import Connection
 
 _M001 = (
@@ -287,24 +290,33 @@ def check_version(connection: Connection) -> None:
     if version == SCHEMA_VERSION:
         names = {row[0] for row in connection.execute("SELECT name FROM sqlite_schema WHERE type = 'table'")}
         if missing := _TABLES - names:
-            raise StoreDamagedError(f"the store lacks {', '.join(sorted(missing))}", hint="run `palace-daemon doctor`")
+            lacking = ", ".join(sorted(missing))
+            raise StoreDamagedError(f"the store lacks {lacking}", hint="run `palace-daemon doctor --fix`")
 
 
 def migrate(connection: Connection) -> int:
-    """Apply what is pending, each migration in one transaction with its number.
+    """Apply what is pending, each migration in one transaction with its number; a backup is made before the first.
+
+    Without room for that backup nothing is migrated: what cannot be rebuilt, notes and exchanges whose transcripts are
+    gone, is worth more than an early start.
 
     Returns:
         How many were applied.
 
     Raises:
         StoreTooNewError: A newer Palace wrote the store.
+        StoreFullError: There is no room for a backup.
+        StoreError: The backup cannot be written, or not be read whole.
     """
     check_version(connection)
     applied = 0
+    is_new = schema_version(connection) == 0
     for number in range(schema_version(connection) + 1, SCHEMA_VERSION + 1):
         connection.execute("BEGIN IMMEDIATE")
         try:
             if schema_version(connection) < number:  # another process may have been first
+                if not applied and not is_new:  # under the lock, so that nobody writes after the copy
+                    backups.take(_file_of(connection), f"schema-{number - 1}")
                 MIGRATIONS[number - 1](connection)
                 connection.execute(f"PRAGMA user_version={number}")
                 applied += 1
@@ -314,3 +326,7 @@ def migrate(connection: Connection) -> int:
             raise
     check_version(connection)
     return applied
+
+
+def _file_of(connection: Connection) -> Path:
+    return Path(next(row[2] for row in connection.execute("PRAGMA database_list") if row[1] == "main"))

@@ -165,7 +165,7 @@ class Mirror:
             generation, pruned, model = connection.execute(
                 "SELECT generation, pruned_generation, model FROM state"
             ).fetchone()
-            if generation < self._snapshot.generation and model == self._model:
+            if generation < self._snapshot.generation:
                 return None
             if model != self._model or self._snapshot.generation < pruned or self._is_wasteful():
                 self._empty()

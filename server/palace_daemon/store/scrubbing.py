@@ -6,7 +6,8 @@ to nothing. Plain ``VACUUM`` would do the same through a temporary database, whi
 ``pysqlite3`` keep in memory, whatever its size.
 
 A kill in between costs nothing: the copy is only ever committed whole, and ``state.scrub_due`` still says that it is
-due. Readers go on; those that began before are waited for when the log is cut.
+due. Readers go on; those that began before are waited for when the log is cut. Backups, and damaged files that were
+kept aside, may hold the text as well: they are deleted.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from pathlib import Path
 
 from palace_daemon.core.ports import StopSignal
 from palace_daemon.errors import CancelledError, StoreBusyError, StoreError, StoreFullError
-from palace_daemon.store import sqlite
+from palace_daemon.store import backups, sqlite
 
 COPY_SUFFIX = ".scrub"
 """Ending of the private copy beside the database."""
@@ -41,6 +42,7 @@ def scrub(connection: sqlite.Connection, path: Path, stop: StopSignal | None = N
         StoreError: Anything else. In all cases nothing is lost, and it is still due.
     """
     drop_copy(path)
+    backups.remove_all(path)  # first: it needs no room, and gives some
     _checkpoint(connection)  # a long log would count against the room
     _check_room(connection, path)
     copy = _copy_path(path)

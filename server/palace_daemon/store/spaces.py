@@ -4,10 +4,11 @@ A space is named by a model's fingerprint, so vectors of another version of its 
 never meet in one score. One *answers*. A *next* one may be filled while the answering one goes on, or a *previous* one
 be kept, so that going back is cheap: two at most. What has none of these roles is deleted in the background.
 
-The rule of a switch: the next space answers as soon as it lacks no more texts than the answering one. A space that
-covered everything is therefore replaced only by one that covers everything, and one that had hardly begun makes way
-soon. Texts that come meanwhile are queued for both; what the answering one lacked when the switch began is left to the
-next. Roles, queues and vectors change in one transaction, so a switch survives a kill at any point.
+The rule of a switch: the next space answers as soon as a vector of its own leaves it lacking no more texts than the
+answering one. A space that covered everything is therefore replaced only by one that covers everything, and one that
+had hardly begun makes way soon. Texts that come meanwhile are queued for both; what the answering one lacked when the
+switch began is left to the next, unless that one cannot be loaded. Roles, queues and vectors change in one
+transaction, so a switch survives a kill at any point.
 """
 
 from __future__ import annotations
@@ -16,9 +17,10 @@ from typing import NamedTuple
 
 from palace_daemon.store.sqlite import Connection
 
-_NO_DATE = -(1 << 62)
-"""Sorts undated texts after all dated ones; see :mod:`palace_daemon.store.vectors`."""
-_TABLES = ("drawers", "statements")
+UNDATED = -(1 << 62)
+"""Sorts undated texts after all dated ones."""
+TEXT_TABLES = ("drawers", "statements")
+"""What has texts, by `pending_texts.is_statement`."""
 
 
 class Space(NamedTuple):
@@ -74,7 +76,7 @@ def begin(connection: Connection, model: str) -> bool:
         _drop_queue(connection, next_)
     if model == answering:
         _set_roles(connection, answering, "", next_)
-        connection.execute("UPDATE pending_texts SET is_left=0 WHERE model=?", (model,))
+        take_up_left(connection)
         return True
     connection.execute("INSERT OR IGNORE INTO spaces(model) VALUES (?)", (model,))
     connection.execute("UPDATE pending_texts SET is_left=1 WHERE model=?", (answering,))
@@ -109,6 +111,20 @@ def finish(connection: Connection, *, keep: bool = True) -> None:
     _drop_queue(connection, answering)
     _set_roles(connection, next_, "", answering if keep else "")
     connection.execute("UPDATE state SET generation=generation+1")
+
+
+def has_left(connection: Connection) -> bool:
+    """Return whether the answering model leaves texts to a next one."""
+    answering, _, _ = _roles(connection)
+    found = connection.execute("SELECT 1 FROM pending_texts WHERE model=? AND is_left=1 LIMIT 1", (answering,))
+    return found.fetchone() is not None
+
+
+def take_up_left(connection: Connection) -> int:
+    """Leave nothing to a next model any more; returns how many texts the answering one takes up."""
+    return connection.execute(
+        "UPDATE pending_texts SET is_left=0 WHERE is_left=1 AND model=(SELECT model FROM state)"
+    ).rowcount
 
 
 def has_unused(connection: Connection) -> bool:
@@ -149,11 +165,11 @@ def _drop_queue(connection: Connection, model: str) -> None:
 
 def _fill_queue(connection: Connection, model: str) -> None:
     """Queue every stored text that lacks a vector of ``model``."""
-    for is_statement, table in enumerate(_TABLES):
+    for is_statement, table in enumerate(TEXT_TABLES):
         connection.execute(
             "INSERT OR IGNORE INTO pending_texts(text_hash, model, is_statement, started_at)"
             f" SELECT t.text_hash, ?1, ?2, max(coalesce(e.started_at, ?3)) FROM {table} t"
             " JOIN exchanges e ON e.id=t.exchange_id WHERE NOT EXISTS"
             " (SELECT 1 FROM vectors v WHERE v.text_hash=t.text_hash AND v.model=?1) GROUP BY t.text_hash",
-            (model, is_statement, _NO_DATE),
+            (model, is_statement, UNDATED),
         )

@@ -58,7 +58,7 @@ def mapped_errors(path: Path | str) -> Iterator[None]:
         text = str(exc)
         lower = text.lower()
         if "not a database" in lower or "malformed" in lower or "corrupt" in lower:
-            hint = "run `palace-daemon doctor`; move the file away to start anew from the transcripts"
+            hint = "run `palace-daemon doctor --fix`, which takes out what can be read"
             raise StoreDamagedError(f"{path} is damaged: {text}", hint=hint) from exc
         if "locked" in lower or "busy" in lower:
             raise StoreBusyError(f"{path} is locked by another process", hint="try again") from exc
@@ -66,6 +66,8 @@ def mapped_errors(path: Path | str) -> Iterator[None]:
             raise StoreFullError(
                 f"no space left for {path}", hint="free disk space; nothing stored so far is lost"
             ) from exc
+        if "readonly" in lower or ("unable to open" in lower and not _may_write(Path(path))):
+            raise StoreError(f"{path} cannot be written: {text}", hint="the disk or the file is read-only") from exc
         raise StoreError(f"{path}: {text}") from exc
 
 
@@ -108,7 +110,8 @@ def open_reader(path: Path) -> Connection:
     if not path.is_file():
         raise StoreError(f"there is no store at {path}", hint="run `palace-daemon mine` or `palace-daemon serve` first")
     with mapped_errors(path):
-        connection = sqlite3.connect(_uri(path, "ro"), uri=True, isolation_level=None, check_same_thread=False)
+        uri = _uri(path, "ro") + ("&immutable=1" if _is_on_read_only_disk(path) else "")
+        connection = sqlite3.connect(uri, uri=True, isolation_level=None, check_same_thread=False)
         try:
             _set_pragmas(connection)
             connection.execute("PRAGMA query_only=ON")
@@ -121,6 +124,16 @@ def open_reader(path: Path) -> Connection:
 def open_copy(path: Path) -> Connection:
     """Open a private copy of a database that nobody else uses, to read all of it."""
     return sqlite3.connect(_uri(path, "rw"), uri=True, isolation_level=None, check_same_thread=False)
+
+
+def open_to_copy(path: Path) -> Connection:
+    """Open a read-only connection that may write a copy of the database elsewhere, and reads what it can."""
+    return sqlite3.connect(_uri(path, "ro"), uri=True, isolation_level=None, check_same_thread=False)
+
+
+def open_scratch() -> Connection:
+    """Open an empty database in memory."""
+    return sqlite3.connect(":memory:", isolation_level=None)
 
 
 def batches(
@@ -154,6 +167,17 @@ def _set_pragmas(connection: Connection) -> None:
     connection.execute("PRAGMA foreign_keys=ON")
     connection.execute("PRAGMA temp_store=MEMORY")
     connection.execute(f"PRAGMA cache_size=-{_CACHE_KIB}")
+
+
+def _is_on_read_only_disk(path: Path) -> bool:
+    """Return whether nobody can be writing: then SQLite is told so, since it cannot make the files it shares."""
+    log = path.with_name(f"{path.name}-wal")
+    is_settled = not log.exists() or log.stat().st_size == 0
+    return is_settled and not _may_write(path.parent)
+
+
+def _may_write(path: Path) -> bool:
+    return os.access(path, os.W_OK, effective_ids=os.access in os.supports_effective_ids)
 
 
 def _uri(path: Path, mode: str) -> str:

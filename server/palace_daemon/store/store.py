@@ -15,7 +15,7 @@ from typing import TypeVar
 from msgspec import Struct
 
 from palace_daemon.core.ports import Float32, StopSignal, TokenCounter
-from palace_daemon.errors import StoreBusyError
+from palace_daemon.errors import StoreBusyError, StoreError
 from palace_daemon.model import Cursor, CutMode, ParseResult
 from palace_daemon.store import forgetting, migrations, scrubbing, sources, spaces, sqlite, vectors
 from palace_daemon.store.drawers import DrawerStore
@@ -218,6 +218,13 @@ class Store(_Readable):
         """End a switch now, whatever the next model covers; see :func:`palace_daemon.store.spaces.finish`."""
         self._writer.run(lambda connection: spaces.finish(connection, keep=keep))
 
+    def take_up_left_texts(self) -> bool:
+        """Have the answering model embed what it had left to a next one that does not come; returns whether it does."""
+        with self.read() as connection:
+            if not spaces.has_left(connection):
+                return False
+        return self._writer.run(spaces.take_up_left) > 0
+
     def drop_unused_vectors(self, limit: int) -> int:
         """Delete up to ``limit`` vectors that no model needs; returns how many, and writes only where there are."""
         with self.read() as connection:
@@ -251,6 +258,20 @@ class ReadOnlyStore(_Readable):
         super().__init__(path)
         with self.read() as connection:
             migrations.check_version(connection)
+
+    def check_is_current(self) -> None:
+        """Check that the store needs no migration, which takes one that is open for writing.
+
+        Raises:
+            StoreError: An older Palace wrote it.
+        """
+        with self.read() as connection:
+            version = migrations.schema_version(connection)
+        if version < migrations.SCHEMA_VERSION:
+            raise StoreError(
+                f"the store has schema {version}, questions need {migrations.SCHEMA_VERSION}",
+                hint="the daemon brings it up to date: palace-daemon serve",
+            )
 
     def close(self) -> None:
         """Close; idempotent."""

@@ -17,11 +17,6 @@ from palace_daemon.store import spaces
 from palace_daemon.store.spans import columns_of, span_of
 from palace_daemon.store.sqlite import Connection
 
-_NO_DATE = -(1 << 62)
-"""Sorts undated texts after all dated ones."""
-_TABLES = ("drawers", "statements")
-"""What has texts, by `pending_texts.is_statement`."""
-
 
 def want(connection: Connection, text_hash: bytes, started_at: int | None, *, is_statement: bool = False) -> None:
     """Queue a text for the models that answer and are to, unless it has their vector; a drawer comes as a drawer."""
@@ -31,7 +26,7 @@ def want(connection: Connection, text_hash: bytes, started_at: int | None, *, is
         " WHERE NOT EXISTS (SELECT 1 FROM vectors v WHERE v.text_hash=?1 AND v.model=m.model)"
         " ON CONFLICT DO UPDATE SET is_statement=min(is_statement, excluded.is_statement),"
         " started_at=max(started_at, excluded.started_at)",
-        (text_hash, int(is_statement), _NO_DATE if started_at is None else started_at),
+        (text_hash, int(is_statement), spaces.UNDATED if started_at is None else started_at),
     )
 
 
@@ -98,7 +93,8 @@ def waiting_count(connection: Connection) -> int:
 def save(connection: Connection, model: str, hashes: Sequence[bytes], matrix: Float32) -> int:
     """Store ``matrix`` float32 ``[n, dim]`` for ``hashes``; texts that left the store meanwhile are dropped.
 
-    So are vectors of a model that lost its role meanwhile. With the last text that it needs the next model takes over.
+    So are vectors of a model that lost its role meanwhile. With the last text that it needs the next model takes over;
+    only its own vectors do that, since whoever saves them can embed questions, too.
 
     Returns:
         How many were stored.
@@ -118,14 +114,16 @@ def save(connection: Connection, model: str, hashes: Sequence[bytes], matrix: Fl
             (hash_, model, np.ascontiguousarray(row, dtype="<f4").tobytes(), generation),
         ).rowcount
         connection.execute("DELETE FROM pending_texts WHERE text_hash=? AND model=?", (hash_, model))
-    spaces.advance(connection)
+    if held.next is not None and model == held.next.model:
+        spaces.advance(connection)
     return stored
 
 
 def drop_if_orphan(connection: Connection, text_hash: bytes) -> None:
     """Delete vectors and queue entry of a text that no drawer and no statement has any more."""
     if not any(
-        connection.execute(f"SELECT 1 FROM {t} WHERE text_hash=? LIMIT 1", (text_hash,)).fetchone() for t in _TABLES
+        connection.execute(f"SELECT 1 FROM {t} WHERE text_hash=? LIMIT 1", (text_hash,)).fetchone()
+        for t in spaces.TEXT_TABLES
     ):
         connection.execute("DELETE FROM vectors WHERE text_hash=?", (text_hash,))
         connection.execute("DELETE FROM pending_texts WHERE text_hash=?", (text_hash,))

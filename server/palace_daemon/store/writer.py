@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from palace_daemon.errors import ClosedError
-from palace_daemon.store import migrations, sqlite
+from palace_daemon.store import migrations, salvage, sqlite
 
 logger = logging.getLogger(__name__)
 T = TypeVar("T")
@@ -29,12 +29,13 @@ class Writer:
     """Owns the read-write connection. Thread-safe."""
 
     def __init__(self, path: Path) -> None:
-        """Open ``path``, migrate it and start the thread.
+        """Open ``path``, migrate it and start the thread; a repair that was broken off is finished first.
 
         Raises:
             StoreError: The file cannot be opened or is of a newer version.
         """
         self.path = path
+        salvage.finish(path)
         self._connection = sqlite.open_writer(path)
         try:
             with sqlite.mapped_errors(path):

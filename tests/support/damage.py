@@ -1,0 +1,49 @@
+"""Damaging a database file on purpose."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from palace_daemon.store import pages, sqlite
+
+
+def root_of(path: Path, name: str) -> int:
+    """Return the first page of a table or an index."""
+    connection = sqlite.open_copy(path)
+    try:
+        (number,) = connection.execute("SELECT rootpage FROM sqlite_schema WHERE name=?", (name,)).fetchone()
+        return int(number)
+    finally:
+        connection.close()
+
+
+def leaf_of_exchanges(path: Path) -> int:
+    """Return the first page that holds whole exchanges."""
+    file = pages.PageFile(path)
+    try:
+        for number in range(1, file.count + 1):
+            rows = list(file.rows(number)) if file.kind(number) == pages.TABLE_LEAF else []
+            if rows and all(row is not None and len(row.values) == 28 for row in rows):
+                return number
+    finally:
+        file.close()
+    raise LookupError("there are no exchanges")
+
+
+def overwrite(path: Path, *numbers: int, size: int = pages.PAGE_BYTES) -> None:
+    """Write 255 over the beginnings of pages, as a bad disk does."""
+    with path.open("rb+") as file:
+        for number in numbers:
+            file.seek((number - 1) * pages.PAGE_BYTES)
+            file.write(b"\xff" * size)
+
+
+def execute(path: Path, *statements: str) -> None:
+    """Run statements that no code of ours would run, references unchecked."""
+    connection = sqlite.open_writer(path)
+    try:
+        connection.execute("PRAGMA foreign_keys=OFF")
+        for statement in statements:
+            connection.execute(statement)
+    finally:
+        connection.close()

@@ -28,7 +28,8 @@ ALLOWED: dict[str, set[str]] = {
     "watch": BELOW_SERVICE,
     "service": {"store", "embed", "watch", *BELOW_SERVICE},
     "rpc": {"service", *BELOW_SERVICE},
-    "client": {"errors", "places"},
+    "client": {"errors", "places", "starting"},
+    "starting": {"errors", "places"},
     "agents": {"client", "core", "errors", "places", "repositories"},
     "bench": {"service", "store", "embed", "watch", "client", *BELOW_SERVICE},
     "models": {"embed", *BELOW_SERVICE},
@@ -49,6 +50,7 @@ ONLY_PLACE: dict[str, set[str]] = {
     "pygls": {"rpc"},
     "lsprotocol": {"rpc"},
     "mcp": {"agents"},
+    "textual": {"cli"},
     "mcp_types": {"agents"},
 }
 
@@ -167,7 +169,10 @@ def check_import(layer: str, found: Import) -> Iterator[str]:
         return
     if layer not in ONLY_PLACE.get(top, {layer}):
         yield f"{top} is imported only in {', '.join(sorted(ONLY_PLACE[top]))}, not in {layer}"
-    if layer in {"client", "errors", "places", "repositories", "__init__"} and top not in sys.stdlib_module_names:
+    if (
+        layer in {"client", "starting", "errors", "places", "repositories", "__init__"}
+        and top not in sys.stdlib_module_names
+    ):
         yield f"{layer} uses the standard library only, not {top}"
     if layer == "core":
         yield from check_purity(found, top)

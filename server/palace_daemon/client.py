@@ -17,18 +17,17 @@ import socket
 import stat
 import struct
 import sys
-import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Self
+from typing import Any, Self
 
-from palace_daemon import errors, places
+from palace_daemon import __version__, errors, places, starting
 from palace_daemon.errors import DaemonError, PalaceError, RequestError
+from palace_daemon.starting import start_in_background
 
-if TYPE_CHECKING:
-    import subprocess
+__all__ = ["BadParamsError", "Client", "NotRunningError", "error_from_wire", "start_in_background"]
 
 NotificationListener = Callable[[str, Any], None]
 
@@ -38,14 +37,17 @@ START_S = 20.0
 """For a daemon to listen. It takes about 0.2 s; a machine under load may need far longer."""
 ANSWER_BYTES_MAX = 256 * 1024 * 1024
 """Largest answer that is read: far above any real one, it stops a peer that is no daemon from filling memory."""
-EXIT_LOCKED = 4
-"""Exit code of a daemon that found another one in its place; equals ``palace_daemon.rpc.serve.EXIT_LOCKED``."""
+LEAVE_S = 5.0
+"""For an older daemon to leave its place; it ends itself by force after two seconds."""
+PROTOCOL_VERSION = 1
+"""What this client speaks; equals ``palace_daemon.rpc.wire.PROTOCOL_VERSION``, whose module takes long to import."""
 _HEADER_BYTES_MAX = 4096
 _BLOCK_BYTES = 1 << 20
 _LOOPBACK = "127.0.0.1"
 _POLL_S = 0.02
+_PARTING_S = 0.5
+"""For telling a daemon that may not read that nobody waits any more."""
 _QUEUE_S = 5.0
-_ERROR_CHARS_MAX = 2_000
 
 
 class NotRunningError(DaemonError):
@@ -81,6 +83,8 @@ class Client:
         self._received = bytearray()
         self._last_id = 0
         self._is_tcp = False
+        self.replaced = ""
+        """The version of an older daemon that left because :meth:`connect_or_start` asked it to."""
 
     # ------------------------------------------------------------------------------------------------ connection
 
@@ -147,23 +151,58 @@ class Client:
     def connect_or_start(self, start_timeout_s: float = START_S) -> Self:
         """Connect to the running daemon, or start one in the background and connect to that.
 
-        Clients that start one at the same moment all end with the same daemon.
+        Clients that start one at the same moment all end with the same daemon. A daemon of an older version is asked
+        to leave first, which loses nothing: how far it had come stands in the store.
 
         Raises:
-            DaemonError: The daemon ended before it listened (with its own words), or took too long.
+            DaemonError: The daemon ended before it listened (with its own words), took too long, or is of a newer
+                version that this client does not understand.
         """
         with contextlib.suppress(NotRunningError):
-            return self.connect()
+            self.connect()
+            if not self._has_retired_older():
+                return self
         deadline = time.monotonic() + start_timeout_s
         while True:
-            with _Starting(self.data_dir) as starting:
-                if self._connect_before(deadline, starting):
+            with starting.Starting(self.data_dir) as started:
+                if self._connect_before(deadline, started):
                     return self
             # The daemon found the directory locked, by one that starts or by one that ends: look again.
 
-    def _connect_before(self, deadline: float, starting: _Starting) -> bool:
+    def _has_retired_older(self) -> bool:
+        """Return whether the connected daemon was older than this client, and has left its place."""
+        written = starting.version_in_lock(self.data_dir)
+        if written in {"", __version__}:
+            return False  # the usual case, for the price of reading a small file
+        try:
+            told = self.request("palace/hello")
+            if starting.is_newer(__version__, str(told["version"])):
+                self.replaced = str(told["version"])
+                self.request("palace/stop")
+                self._await_end(time.monotonic() + LEAVE_S)
+        except DaemonError:
+            if self._socket is not None:
+                raise
+            return True  # it left meanwhile: another client asked it to
+        if not self.replaced and told["protocolVersion"] != PROTOCOL_VERSION:
+            self.close()
+            raise DaemonError(
+                f"the daemon is palace-daemon {told['version']} and speaks protocol {told['protocolVersion']}, "
+                f"this client speaks {PROTOCOL_VERSION}",
+                hint=f"upgrade this palace-daemon {__version__}",
+            )
+        return bool(self.replaced)
+
+    def _await_end(self, deadline: float) -> None:
+        """Read until the daemon hangs up, which it does after it has stopped listening; then close."""
+        with contextlib.suppress(OSError):
+            while True:
+                self._receive(deadline)
+        self.close()
+
+    def _connect_before(self, deadline: float, started: starting.Starting) -> bool:
         while True:
-            ended = starting.has_ended()
+            ended = started.has_ended()
             with contextlib.suppress(NotRunningError):
                 self.connect()
                 return True
@@ -226,7 +265,8 @@ class Client:
         message_id = self._last_id
         deadline = None if self.timeout_s is None else time.monotonic() + self.timeout_s
         try:
-            self._send({"jsonrpc": "2.0", "id": message_id, "method": method, "params": dict(params or {})})
+            asked = {"jsonrpc": "2.0", "id": message_id, "method": method, "params": dict(params or {})}
+            self._send(asked, self.timeout_s)
             message = self._answer_to(message_id, deadline, on_notification)
         except TimeoutError as exc:
             self._abandon(message_id)
@@ -241,16 +281,17 @@ class Client:
             raise error_from_wire(message["error"])
         return message.get("result")
 
-    def _send(self, message: dict[str, Any]) -> None:
+    def _send(self, message: dict[str, Any], timeout_s: float | None) -> None:
         if self._socket is None:
             raise DaemonError("not connected")
+        self._socket.settimeout(timeout_s)  # it has what was left of the last wait
         body = json.dumps(message).encode("ascii")
         self._socket.sendall(b"Content-Length: %d\r\n\r\n%s" % (len(body), body))
 
     def _abandon(self, message_id: int) -> None:
         """Tell the daemon that nobody waits any more, and close: the stream may stand in the middle of a frame."""
         with contextlib.suppress(OSError, DaemonError):
-            self._send({"jsonrpc": "2.0", "method": "$/cancelRequest", "params": {"id": message_id}})
+            self._send({"jsonrpc": "2.0", "method": "$/cancelRequest", "params": {"id": message_id}}, _PARTING_S)
         self.close()
 
     def _answer_to(
@@ -437,63 +478,3 @@ def _check_peer(connection: socket.socket) -> None:
     credentials = connection.getsockopt(socket.SOL_SOCKET, option, struct.calcsize("3i"))
     if struct.unpack("3i", credentials)[1] != os.getuid():
         raise DaemonError("another user answers on the daemon's socket")
-
-
-# -------------------------------------------------------------------------------------------------------- starting
-
-
-def start_in_background(data_dir: str | os.PathLike[str] | None = None) -> None:
-    """Start a daemon and wait for nothing: a later call finds it. What ended it at once, its log says.
-
-    Raises:
-        OSError: No process can be started.
-    """
-    with _Starting(places.data_dir(data_dir)):
-        pass
-
-
-class _Starting:
-    """A daemon that is being started in the background. Use as a context manager."""
-
-    def __init__(self, data_dir: os.PathLike[str]) -> None:
-        import subprocess  # noqa: PLC0415 - 10 ms that most calls need not pay
-        import tempfile  # noqa: PLC0415
-
-        # The daemon's complaints go to a file without a name: a pipe would break under it once we are gone.
-        self._complaints = tempfile.TemporaryFile()  # noqa: SIM115 - closed in __exit__
-        self._process: subprocess.Popen[bytes] = subprocess.Popen(
-            [sys.executable, "-m", "palace_daemon", "--data-dir", os.fspath(data_dir), "serve", "--detached"],
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.DEVNULL,
-            stderr=self._complaints,
-            # `-m` puts the working directory on the import path, and we may be called from any project.
-            cwd=Path(data_dir).anchor,
-            start_new_session=True,
-        )
-        # Collects the exit code even if that is long after we connected, so that no zombie stays behind.
-        self._waiter = threading.Thread(target=self._process.wait, name="palace-daemon-waiter", daemon=True)
-        self._waiter.start()
-
-    def has_ended(self) -> bool:
-        """Return whether the process ended because another daemon has the place; False while it lives.
-
-        Raises:
-            DaemonError: It ended for another reason.
-        """
-        code = self._process.returncode
-        if code is None:
-            return False
-        if code == EXIT_LOCKED:
-            return True
-        self._complaints.seek(0)
-        text = self._complaints.read(1 << 16).decode("utf-8", "replace").strip()
-        words = text.rpartition("palace-daemon: ")[2][:_ERROR_CHARS_MAX] or f"exit code {code}"
-        raise DaemonError(f"the daemon did not start: {words}")
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, exc: BaseException | None, frames: TracebackType | None
-    ) -> None:
-        self._complaints.close()

@@ -10,6 +10,7 @@ from __future__ import annotations
 import difflib
 import os
 import sys
+import threading
 import tomllib
 from collections.abc import Mapping
 from pathlib import Path
@@ -83,6 +84,8 @@ class ServeConfig(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True)
     """Whether the daemon listens on 127.0.0.1, too, for clients that know its token; on Windows it always does."""
     tcp_port: Annotated[int, Meta(ge=0, le=65_535)] = 0
     """Which port; 0 takes one that is free. Clients read it from a private file."""
+    idle_exit_s: Annotated[float, Meta(ge=0)] = 0.0
+    """Seconds without a client and without work after which the daemon ends by itself; 0 is never."""
 
 
 class Config(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -180,13 +183,15 @@ def write_setting(name: str, raw: str) -> tuple[Path, Any]:
         The file that was written, atomically, with mode 0600, and the value as it was understood.
 
     Raises:
-        ConfigError: The name is unknown, the value does not fit, or the file cannot be written.
+        ConfigError: The name is unknown, the value does not fit, or the file cannot be read or written.
     """
     import tomlkit  # noqa: PLC0415 - only `config set` needs it
 
     _check_name(name, "command line")
     value = _convert(name, _split(name, raw, "command line"), "command line")
-    path = places.config_file()
+    # Who keeps the file elsewhere, with a link in this place, goes on doing so.
+    path = Path(os.path.realpath(places.config_file()))
+    _from_file(path)  # tells what is wrong with it
     document = tomlkit.parse(path.read_text(encoding="utf-8")) if path.exists() else tomlkit.document()
     section, key = name.split(".", 1)
     if section not in document:
@@ -194,7 +199,7 @@ def write_setting(name: str, raw: str) -> tuple[Path, Any]:
     document[section][key] = list(value) if isinstance(value, tuple) else value
     try:
         path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-        temporary = path.with_suffix(".toml.new")
+        temporary = path.with_name(f"{path.name}.{os.getpid()}.{threading.get_native_id()}.new")
         temporary.write_text(tomlkit.dumps(document), encoding="utf-8")
         temporary.chmod(0o600)
         temporary.replace(path)

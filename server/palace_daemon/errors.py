@@ -70,6 +70,12 @@ class StoreTooNewError(StoreError):
     kind = "storeTooNew"
 
 
+class DataGoneError(StoreError):
+    """The data directory was removed or replaced under the daemon, which therefore ends."""
+
+    kind = "dataGone"
+
+
 class ModelError(PalaceError):
     """A model file is missing, fails its hash or its golden vectors, or cannot be run."""
 

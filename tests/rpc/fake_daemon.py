@@ -25,6 +25,10 @@ from palace_daemon.rpc.server import Daemon
 from palace_daemon.service.api import MineListener, ProgressListener
 
 DEADLINE_S = 10.0
+TRANSPORTS = ("unix", "tcp", "stdio")
+TABLES = ("unix", "tcp")
+"""For long tables: a process for each row would take a minute. Over stdio they run whole, in one connection."""
+INITIALIZE: dict[str, Any] = {"processId": None, "rootUri": None, "capabilities": {}}
 FRESH = model.Freshness(
     sources_pending=1, vectors_pending=2, drawers=3, vectors_used=True, vectors_reason="", model="m", last_mined_at=0
 )
@@ -268,6 +272,12 @@ class FakePalace:
     def close(self) -> None:
         self.is_closed = True
         self.gate.set()
+
+
+def code_of(message: dict[str, Any]) -> int:
+    """Return the error code of an answer."""
+    code: int = message["error"]["code"]
+    return code
 
 
 class Wire:

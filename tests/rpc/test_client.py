@@ -21,10 +21,10 @@ import pytest
 from rpc.fake_daemon import FAKE_SERVE
 
 from palace_daemon import client as client_module
-from palace_daemon import errors, places
+from palace_daemon import errors, places, starting
 from palace_daemon.client import BadParamsError, Client, NotRunningError
 from palace_daemon.errors import CancelledError, DaemonError, NotFoundError, PalaceError, RequestError
-from palace_daemon.rpc import endpoint
+from palace_daemon.rpc import endpoint, wire
 from palace_daemon.rpc import errors as rpc_errors
 from palace_daemon.rpc import serve as serve_module
 
@@ -76,6 +76,13 @@ def test_notifications_come_between_requests_where_they_are_waited_for(client: C
     running.stop()
     with pytest.raises(DaemonError, match="lost the daemon"):
         client.next_notification(10.0)
+
+
+def test_waiting_for_notifications_leaves_requests_their_own_time(client: Client) -> None:
+    for _ in range(20):
+        assert client.next_notification(0.0005) is None
+    answer = client.request("palace/recall", {"query": "x" * 8_000_000})  # more than lies in the socket's buffer
+    assert len(answer["hits"][0]["text"]) == 8_000_000 + len("echo: ")
 
 
 def test_errors_come_back_as_the_class_that_they_were(client: Client) -> None:
@@ -299,7 +306,9 @@ def test_a_daemon_that_never_listens_is_given_up(tmp_path: Path, monkeypatch: py
 
 
 def test_the_exit_code_for_a_locked_directory_is_the_same_on_both_sides() -> None:
-    assert client_module.EXIT_LOCKED == serve_module.EXIT_LOCKED
+    assert starting.EXIT_LOCKED == serve_module.EXIT_LOCKED
+    assert starting.LOCK_NAME == endpoint.LOCK_NAME
+    assert client_module.PROTOCOL_VERSION == wire.PROTOCOL_VERSION
 
 
 # ---------------------------------------------------------------------------------------------------------- stdio

@@ -63,12 +63,3 @@ def test_the_reason_of_a_broken_header_does_not_quote_it() -> None:
     (event,) = feed(b"Content-Length: private\r\n\r\n", 1000)
     assert isinstance(event, Broken)
     assert "private" not in event.reason
-
-
-def test_the_end_of_the_stream_between_frames_is_told_from_one_inside() -> None:
-    parser = FrameParser()
-    assert parser.is_between_frames
-    parser.feed(encode(b"{}"))
-    assert parser.is_between_frames
-    parser.feed(b"Content-Le")
-    assert not parser.is_between_frames

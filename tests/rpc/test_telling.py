@@ -8,16 +8,15 @@ from typing import Any
 
 import msgspec
 import pytest
-from rpc.fake_daemon import FakePalace
+from rpc.fake_daemon import INITIALIZE, TRANSPORTS, FakePalace
 
 from palace_daemon import model
 from palace_daemon.rpc import convert, session, telling, wire
 
 MINE_KEYS = set(wire.MineResult.__struct_encode_fields__)
-INITIALIZE: dict[str, Any] = {"processId": None, "rootUri": None, "capabilities": {}}
 
 
-@pytest.fixture(params=["unix", "tcp", "stdio"])
+@pytest.fixture(params=TRANSPORTS)
 def transport(request: pytest.FixtureRequest) -> str:
     name: str = request.param
     return name
@@ -143,6 +142,48 @@ def test_a_laggard_loses_notifications_and_keeps_its_answers(
     answer = lazy.read()
     assert len(answer["result"]["hits"][0]["text"]) == 15_000_000
     assert lazy.is_silent()
+
+
+@pytest.mark.parametrize("transport", ["unix"], indirect=True)
+def test_a_laggard_is_told_the_state_when_it_reads_again(
+    connect: Any, palace: FakePalace, monkeypatch: pytest.MonkeyPatch, wait_until: Callable[..., None]
+) -> None:
+    monkeypatch.setattr(session, "LAG_BYTES_MAX", 1)
+    monkeypatch.setattr(telling, "QUIET_S", 0.1)
+    monkeypatch.setattr(telling, "INTERVAL_S", 0.1)
+    lazy, other = connect(), connect()
+    for client in (lazy, other):
+        subscribe(client, "didChangeStatus")
+        assert client.read()["method"] == "palace/didChangeStatus"
+    lazy.request(1, "palace/recall", {"query": "size15000000"})
+    wait_until(lambda: len(palace.queries) == 1)
+    before = palace.status()
+    palace.status = lambda: msgspec.structs.replace(before, exchanges=7)  # type: ignore[method-assign]
+    assert other.read()["params"]["exchanges"] == 7
+    assert len(lazy.read()["result"]["hits"][0]["text"]) == 15_000_000
+    assert lazy.read()["params"]["exchanges"] == 7
+
+
+@pytest.mark.parametrize("transport", ["unix"], indirect=True)
+def test_a_fault_while_looking_at_the_state_is_not_the_end_of_telling(
+    connect: Any, palace: FakePalace, monkeypatch: pytest.MonkeyPatch, wait_until: Callable[..., None]
+) -> None:
+    monkeypatch.setattr(telling, "INTERVAL_S", 0.1)
+    looks: list[int] = []
+    status = palace.status
+
+    def fails_once() -> model.Status:
+        looks.append(1)
+        if len(looks) == 1:
+            raise ValueError("a fault of ours")
+        return status()
+
+    palace.status = fails_once  # type: ignore[method-assign]
+    client = connect()
+    subscribe(client, "didChangeStatus")
+    wait_until(lambda: looks)
+    tell(palace, files=1)
+    assert client.read()["method"] == "palace/didChangeStatus"
 
 
 def test_a_sum_holds_every_number_and_the_last_words() -> None:

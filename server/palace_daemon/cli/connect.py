@@ -8,6 +8,7 @@ import time
 from collections.abc import Mapping
 from typing import Any
 
+from palace_daemon import __version__
 from palace_daemon.client import Client, NotificationListener, NotRunningError
 from palace_daemon.errors import DaemonError
 
@@ -45,7 +46,7 @@ def ask(arguments: argparse.Namespace, method: str, params: Mapping[str, Any], *
 
 
 def reach(arguments: argparse.Namespace, timeout_s: float | None = 60.0, *, model_wait_s: float = 0.0) -> Client:
-    """Return a connected client; starts the daemon if there is none, and says so.
+    """Return a connected client; starts the daemon if there is none, or an older one, and says so.
 
     One that was started here may take ``model_wait_s`` to load its model; if it takes longer, its answers say so.
 
@@ -54,14 +55,18 @@ def reach(arguments: argparse.Namespace, timeout_s: float | None = 60.0, *, mode
     """
     client = Client(arguments.data_dir, timeout_s=timeout_s)
     try:
-        return client.connect()
+        client.connect()
     except NotRunningError:
         client.connect_or_start()
         note("started the daemon in the background (palace-daemon stop ends it)")
         deadline = time.monotonic() + model_wait_s
         while time.monotonic() < deadline and client.request("palace/status")["modelState"] == "loading":
             time.sleep(_MODEL_STEP_S)
-        return client
+    else:
+        client.connect_or_start()
+        if client.replaced:
+            note(f"the daemon was palace-daemon {client.replaced}: one of {__version__} has taken its place")
+    return client
 
 
 def request(

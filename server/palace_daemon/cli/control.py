@@ -1,20 +1,15 @@
-"""``serve``, ``stop``, ``status`` and ``--stdio``: the daemon itself."""
+"""``serve``, ``stop``, ``restart``, ``status`` and ``--stdio``: the daemon itself."""
 
 from __future__ import annotations
 
 import argparse
 import functools
 import sys
-import time
 from collections.abc import Mapping
 from typing import Any
 
-from palace_daemon.cli import options, show, show_recall
-from palace_daemon.client import Client, NotRunningError
-from palace_daemon.errors import DaemonError
-
-STOP_S = 10.0
-"""How long ``stop`` waits; the daemon ends itself by force after two seconds."""
+from palace_daemon.cli import ending, options, show, show_recall
+from palace_daemon.client import Client
 
 
 def register(commands: options.Commands) -> None:
@@ -40,14 +35,23 @@ def register(commands: options.Commands) -> None:
     options.add_command(
         commands, "stop", "stop the daemon", stop, examples="palace-daemon stop\npalace-daemon stop --json"
     )
+    options.add_command(
+        commands,
+        "restart",
+        "stop the daemon and start it anew",
+        restart,
+        examples="palace-daemon restart",
+        detail="For a change of settings, for example. Nothing is lost: what was under way goes on.",
+    )
     parser = options.add_command(
         commands,
         "status",
         "show what is indexed, what is pending, what was skipped and why",
         status,
-        examples="palace-daemon status\npalace-daemon status --json",
+        examples="palace-daemon status\npalace-daemon status --json\npalace-daemon status --watch",
         detail="Asks the running daemon, and starts none.",
     )
+    parser.add_argument("--watch", action="store_true", help="keep it up to date, until Ctrl-C")
     for name, what, method in (
         ("pause", "let mining and embedding rest; recall goes on", "palace/pause"),
         ("resume", "go on with what waited", "palace/resume"),
@@ -74,33 +78,7 @@ def serve(arguments: argparse.Namespace) -> int:
 
 def stop(arguments: argparse.Namespace) -> int:
     """Stop the daemon and wait until it is gone; that none runs is no failure."""
-    from palace_daemon.rpc import endpoint  # noqa: PLC0415
-
-    client = Client(arguments.data_dir, timeout_s=STOP_S)
-    try:
-        with client:
-            client.request("palace/stop")
-    except NotRunningError:
-        return _say_stopped(arguments, was_running=False)
-    deadline = time.monotonic() + STOP_S
-    while _is_running(client):
-        if time.monotonic() > deadline:
-            raise DaemonError(f"the daemon still runs {STOP_S:.0f} s after it was asked to stop")
-        time.sleep(0.02)
-    # It lets go of the lock when the database is closed: only then may somebody copy or remove the directory.
-    lock = endpoint.DataLock(client.data_dir)
-    lock.acquire(STOP_S)
-    lock.release()
-    return _say_stopped(arguments, was_running=True)
-
-
-def _is_running(client: Client) -> bool:
-    try:
-        client.connect()
-    except NotRunningError:
-        return False
-    client.close()
-    return True
+    return _say_stopped(arguments, was_running=ending.end(arguments.data_dir))
 
 
 def _say_stopped(arguments: argparse.Namespace, *, was_running: bool) -> int:
@@ -111,8 +89,27 @@ def _say_stopped(arguments: argparse.Namespace, *, was_running: bool) -> int:
     return options.EXIT_OK
 
 
+def restart(arguments: argparse.Namespace) -> int:
+    """Stop the daemon if one runs, and start one of this version: by the service where that is installed."""
+    from palace_daemon.cli import service  # noqa: PLC0415
+
+    was_running = ending.end(arguments.data_dir)
+    service.start_if_installed(arguments.data_dir)
+    with Client(arguments.data_dir, timeout_s=60.0).connect_or_start() as client:
+        pid = client.request("palace/status")["pid"]
+    if arguments.json:
+        show.print_json({"wasRunning": was_running, "pid": pid})
+    else:
+        print(f"{'restarted' if was_running else 'started'}: process {pid}")
+    return options.EXIT_OK
+
+
 def status(arguments: argparse.Namespace) -> int:
     """Show the daemon's state; exit code 3 where none runs."""
+    if arguments.watch:
+        from palace_daemon.cli import live  # noqa: PLC0415
+
+        return live.watch(arguments)
     with Client(arguments.data_dir, timeout_s=60.0) as client:
         result = client.request("palace/status")
     if arguments.json:
@@ -142,7 +139,7 @@ def _print_status(result: Mapping[str, Any]) -> None:
     vectors = f"{result['vectors']:,} of {result['vectors'] + result['vectorsPending']:,}"
     states = ", ".join(f"{count:,} {state}" for state, count in sorted(result["sources"].items())) or "none"
     pairs = [
-        ("daemon", f"{result['version']}, process {result['pid']}, up {_duration(result['uptimeS'])}"),
+        ("daemon", f"{result['version']}, process {result['pid']}, up {duration(result['uptimeS'])}"),
         ("data", show.Whole(f"{show.tilde(result['dataDir'])} ({show.size(result['databaseBytes'])})")),
         ("memory", show.size(result["rssBytes"])),
         ("sessions", f"{result['sessions']:,}"),
@@ -182,7 +179,7 @@ def _embedding_pairs(embedding: Mapping[str, Any]) -> list[tuple[str, str]]:
     threads, pace = show.count(embedding["threads"], "thread"), embedding["textsPerS"]
     how = f"{pace:,.1f} texts a second on {threads}" if pace else f"on {threads}"
     if embedding["etaS"]:
-        how += f", done in {_duration(embedding['etaS'])}"
+        how += f", done in {duration(embedding['etaS'])}"
     pairs = [("embedding", "paused (palace-daemon resume)" if embedding["isPaused"] else how)]
     models = embedding["coverage"]
     pairs += [(one["role"], show_recall.covered(one)) for one in models if len(models) > 1]
@@ -198,7 +195,8 @@ def _watched(directory: Mapping[str, Any]) -> str:
     return f"{show.tilde(directory['path'])} ({directory['agent'] or directory['origin']}{note})"
 
 
-def _duration(seconds: float) -> str:
+def duration(seconds: float) -> str:
+    """Return a time as people say it, to the two largest units."""
     minutes, hours, days = int(seconds // 60), int(seconds // 3600), int(seconds // 86_400)
     if days:
         return f"{days} d {hours % 24} h"

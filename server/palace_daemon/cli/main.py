@@ -17,11 +17,15 @@ from palace_daemon.errors import PalaceError
 GROUPS = {
     "start": ("start",),
     "ask": ("recall", "get"),
+    "browse": ("browse",),
     "library": ("mine", "sources", "sessions", "projects"),
     "notes": ("remember", "notes"),
     "forget": ("forget",),
     "porting": ("export", "import"),
-    "control": ("serve", "stop", "status", "pause", "resume"),
+    "control": ("serve", "stop", "restart", "status", "pause", "resume"),
+    "logs": ("logs",),
+    "service": ("service",),
+    "uninstall": ("uninstall",),
     "models": ("model",),
     "settings": ("config",),
     "doctor": ("doctor",),
@@ -51,7 +55,7 @@ def run(argv: Sequence[str]) -> int:
         complain(exc)
         return options.exit_code_of(exc.kind)
     except BrokenPipeError:
-        _drop_stdout()
+        drop_stdout()
         return options.EXIT_OK
     except KeyboardInterrupt:
         return options.EXIT_INTERRUPTED
@@ -140,7 +144,7 @@ def complain(exc: PalaceError) -> None:
         note(text)
 
 
-def _drop_stdout() -> None:
+def drop_stdout() -> None:
     """Point standard output at nothing, so that the interpreter's last flush does not complain."""
     with contextlib.suppress(OSError, ValueError, AttributeError):
         null = os.open(os.devnull, os.O_WRONLY)

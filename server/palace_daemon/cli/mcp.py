@@ -16,8 +16,9 @@ def register(commands: options.Commands) -> None:
         "serve the tools of Palace to an agent, over MCP on standard input and output",
         mcp,
         examples="palace-daemon mcp\npalace-daemon --data-dir /srv/palace mcp",
-        detail="An agent starts it; `palace-daemon connect AGENT` sets it up. Starts the daemon when a tool is called\n"
-        "and none runs. Needs the extra `mcp`.",
+        detail="An agent\n"
+        "starts it; `palace-daemon connect AGENT` sets it up. Starts the daemon when a tool is called and none runs.\n"
+        "Needs the extra `mcp`.",
     )
 
 
@@ -32,8 +33,10 @@ def mcp(arguments: argparse.Namespace) -> int:
     except ModuleNotFoundError as exc:
         if (exc.name or "").partition(".")[0] not in {"mcp", "mcp_types", "anyio"}:
             raise
+        from palace_daemon.agents import settings  # noqa: PLC0415 - only for this
+
         raise ConfigError(
-            "palace-daemon mcp needs the MCP SDK, which is not installed", hint="pip install 'palace-daemon[mcp]'"
+            "palace-daemon mcp needs the MCP SDK, which is not installed", hint=settings.install_extra()
         ) from exc
     mcp_server.run(arguments.data_dir)
     return options.EXIT_OK

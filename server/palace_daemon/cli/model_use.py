@@ -32,11 +32,11 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _await(client: Client) -> None:
-    """Wait until the chosen model answers and embeds nothing more, with a progress bar on a terminal.
+    """Wait until the chosen model answers, with a progress bar on a terminal.
 
     Raises:
         ModelError: It cannot be loaded.
-        DaemonError: Nothing is embedded, since somebody paused it, or since texts are refused.
+        DaemonError: Nothing is embedded, since somebody paused it.
     """
     with Bar() as bar:
         while True:

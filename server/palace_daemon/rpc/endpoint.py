@@ -16,6 +16,7 @@ import stat
 import struct
 import sys
 import time
+import weakref
 from pathlib import Path
 from types import TracebackType
 from typing import Self
@@ -32,6 +33,8 @@ LOCK_NAME = "daemon.lock"
 _BACKLOG = 64
 _PROBE_S = 1.0
 """How long the owner of a socket path may take to accept before it counts as alive but stuck."""
+_made: weakref.WeakKeyDictionary[socket.socket, tuple[int, int, int]] = weakref.WeakKeyDictionary()
+"""Which file each listener made."""
 _LOCK_BYTE = 1 << 20
 """Windows locks are mandatory, so a byte far behind the text is locked and the text stays readable."""
 
@@ -161,6 +164,7 @@ def listen(path: Path) -> socket.socket:
         listener.close()
         raise DaemonError(f"cannot listen on {path}: {exc.strerror}") from exc
     listener.setblocking(False)
+    _made[listener] = _identity(path)
     return listener
 
 
@@ -187,10 +191,21 @@ def _remove_stale(path: Path) -> None:
 
 
 def remove_socket(path: Path, listener: socket.socket) -> None:
-    """Close ``listener`` and remove its file; call it with the lock still held."""
+    """Close ``listener`` and remove its file; call it with the lock still held.
+
+    Where the data directory was replaced, the lock keeps nobody out: then the file may be another daemon's by now, and
+    stays.
+    """
+    known = _made.pop(listener, None)
     listener.close()
     with contextlib.suppress(OSError):
-        path.unlink()
+        if known is None or known == _identity(path):
+            path.unlink()
+
+
+def _identity(path: Path) -> tuple[int, int, int]:
+    found = path.lstat()
+    return found.st_dev, found.st_ino, found.st_mtime_ns  # inode numbers are used again soon
 
 
 def is_peer_allowed(connection: socket.socket) -> bool:

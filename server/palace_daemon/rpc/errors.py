@@ -18,6 +18,7 @@ code      ``data.kind``                                meaning
 -32032    ``storeDamaged``                             the file is damaged
 -32033    ``storeTooNew``                              the file was written by a newer version
 -32034    ``storeFull``                                there is no space for it to grow
+-32035    ``dataGone``                                 the data directory was removed under the daemon
 -32040    ``model``                                    the embedding model fails
 -32050    ``config``                                   a setting is bad
 -32060    ``closed``                                   the daemon is stopping
@@ -56,6 +57,7 @@ CODES: dict[str, int] = {
     "storeDamaged": -32032,
     "storeTooNew": -32033,
     "storeFull": -32034,
+    "dataGone": -32035,
     "model": -32040,
     "config": -32050,
     "closed": -32060,

@@ -60,11 +60,6 @@ class FrameParser:
         self._skip_left = 0
         self._is_dead = False
 
-    @property
-    def is_between_frames(self) -> bool:
-        """Whether the stream may end here without cutting a frame."""
-        return not self._buffer and self._skip_left == 0 and self._body_left is None and self._is_first_line
-
     def feed(self, data: bytes) -> list[Event]:
         """Take the next bytes and return what they complete; after ``Broken`` or ``Foreign`` nothing more comes."""
         events: list[Event] = []

@@ -17,7 +17,7 @@ INTERVAL_S = 0.1
 class ProgressRelay:
     """Turns progress calls from a worker thread into ``$/progress`` notifications, a bounded number a second."""
 
-    def __init__(self, notify: Callable[[str, Any], None], tokens: dict[Any, Any], token: str | int) -> None:
+    def __init__(self, notify: Callable[[str, Any], object], tokens: dict[Any, Any], token: str | int) -> None:
         """Take the way to the client, pygls's table of tokens in use, and the client's token."""
         self._notify = notify
         self._tokens = tokens

@@ -161,6 +161,12 @@ class PalaceProtocol(LanguageServerProtocol):
             args=(params,),
         )
 
+    def _handle_notification(self, method_name: str, params: Any) -> None:
+        super()._handle_notification(method_name, params)
+        # pygls keeps the future of each notification that a generator takes for as long as the connection lives.
+        for message_id in [known for known, future in self._request_futures.items() if future.done()]:
+            del self._request_futures[message_id]
+
     def _send_handler_result(self, future: Any, *, msg_id: MessageId) -> None:
         self._request_futures.pop(msg_id, None)
         if future.cancelled():

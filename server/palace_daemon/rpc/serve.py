@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 
 from palace_daemon import __version__, places
 from palace_daemon.config import Config
-from palace_daemon.errors import PalaceError
+from palace_daemon.errors import DataGoneError, PalaceError
 from palace_daemon.rpc import endpoint, logs, loopback
 
 if TYPE_CHECKING:
@@ -25,6 +25,8 @@ if TYPE_CHECKING:
 
 EXIT_OK = 0
 EXIT_FAILED = 3
+EXIT_DATA_GONE = 5
+"""The data directory was removed under the daemon: whoever did that wants no new one to be filled."""
 EXIT_LOCKED = 4
 """Another daemon serves the data directory; a client that started this one waits for the other."""
 HARD_STOP_S = 2.0
@@ -102,7 +104,7 @@ def _run_loop(
         return EXIT_OK
     if is_detached or not isinstance(daemon.failure, PalaceError):
         _complain(daemon.failure)
-    return EXIT_FAILED
+    return EXIT_DATA_GONE if isinstance(daemon.failure, DataGoneError) else EXIT_FAILED
 
 
 def _open_palace(config: Config) -> Palace:

@@ -14,9 +14,9 @@ from functools import partial
 
 from palace_daemon import places
 from palace_daemon.config import Config
-from palace_daemon.errors import ClosedError, DaemonError, PalaceError
+from palace_daemon.errors import ClosedError, DaemonError, DataGoneError, PalaceError
 from palace_daemon.model import MineReport
-from palace_daemon.rpc import convert, endpoint, errors, loopback, methods, wire
+from palace_daemon.rpc import convert, endpoint, errors, life, loopback, methods, wire
 from palace_daemon.rpc.endpoint import ending_signals
 from palace_daemon.rpc.loopback import Loopback, Secret
 from palace_daemon.rpc.session import HANG_UP_S, Session, Shared
@@ -35,6 +35,10 @@ LONG_THREADS = 4
 """Requests that wait for mining; further ones queue, and can be cancelled while they do."""
 CLOSE_S = 1.3
 """How long the service may take to stop. With the connections' share this stays within two seconds."""
+
+
+_LAST_WORDS_S = 0.1
+"""How long a daemon that must end goes on answering why."""
 
 
 class Daemon:
@@ -58,8 +62,10 @@ class Daemon:
         self._stop_event: asyncio.Event | None = None
         self._shared: Shared | None = None
         self._teller = Teller(self._sessions.values, self._status)
+        self._ground: life.Ground | None = None
+        self._idleness = life.Idleness(config.serve.idle_exit_s)
         self.failure: BaseException | None = None
-        """Why the service could not be opened, once :meth:`serve` has returned."""
+        """Why the service could not be opened, or had to end, once :meth:`serve` has returned."""
 
     def stop(self) -> None:
         """Ask the daemon to stop; from any thread or signal handler, any number of times."""
@@ -99,16 +105,19 @@ class Daemon:
             stop=self.stop,
             clock=self._clock,
             touch=self._teller.touch,
+            check=self._check_ground,
         )
         servers = await self._listen(listener, tcp)
         telling = asyncio.create_task(self._teller.watch_status())
-        opening = asyncio.create_task(self._open(self._shared, on_open))
+        opening = asyncio.create_task(self._open_and_watch(self._shared, on_open))
         try:
             await self._stop_event.wait()
         finally:
             for server in servers:
                 server.close()
             telling.cancel()
+            if self._shared.palace.done():
+                opening.cancel()  # what is left of it is to look whether the daemon is still needed
             await self._close_sessions()
             await self._close_palace(self._shared, opening)
             for pool in (quick, long):
@@ -124,6 +133,41 @@ class Daemon:
         return servers
 
     # --------------------------------------------------------------------------------------------------- service
+
+    async def _open_and_watch(self, shared: Shared, on_open: Callable[[], None] | None) -> None:
+        await self._open(shared, on_open)
+        if self._ground is None or self.stop_wanted.is_set():
+            return
+        self._idleness.reset()
+        await life.watch(
+            self._ground,
+            self._idleness,
+            clients=lambda: len(self._sessions),
+            status=self._status,
+            leave=self._leave,
+        )
+
+    def _leave(self, reason: DataGoneError | None) -> None:
+        """End by itself; on the loop."""
+        if reason is None:
+            logger.info("nobody was here for %g s, and nothing is left to do", self._config.serve.idle_exit_s)
+            self.stop()
+        elif self.failure is None:
+            logger.error("%s", reason)
+            self.failure = reason
+            # Those who ask just now still get this as their answer.
+            asyncio.get_running_loop().call_later(_LAST_WORDS_S, self.stop)
+
+    def _check_ground(self) -> None:
+        """Raise DataGoneError, and end, where the data directory is gone; from any thread."""
+        try:
+            if self._ground is not None:
+                self._ground.check()
+        except DataGoneError as exc:
+            if self._loop is not None:
+                with contextlib.suppress(RuntimeError):
+                    self._loop.call_soon_threadsafe(self._leave, exc)
+            raise
 
     async def _open(self, shared: Shared, on_open: Callable[[], None] | None) -> None:
         opener = ThreadPoolExecutor(1, "palace-open")
@@ -147,6 +191,7 @@ class Daemon:
         if self.stop_wanted.is_set():
             palace.close()
             raise ClosedError("the daemon is stopping")
+        self._ground = life.Ground(self._config.data_dir)
         return palace
 
     def _fail(self, shared: Shared, exc: Exception) -> None:
@@ -159,7 +204,7 @@ class Daemon:
         shared.palace.set_exception(exc)
         shared.palace.exception()  # marks it as seen, for the case that no client waits
         # Clients that wait already get the error; those that come later start a daemon of their own.
-        asyncio.get_running_loop().call_later(0.1, self.stop)
+        asyncio.get_running_loop().call_later(_LAST_WORDS_S, self.stop)
 
     async def _close_palace(self, shared: Shared, opening: asyncio.Task[None]) -> None:
         if not opening.done():
@@ -213,6 +258,7 @@ class Daemon:
             errors.log_frames(exc, logger)
         finally:
             del self._sessions[task]
+            self._idleness.reset()
 
     def _is_ours(self, connection: socket.socket) -> bool:
         if endpoint.is_peer_allowed(connection):

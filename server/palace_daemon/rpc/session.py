@@ -8,6 +8,7 @@ answers pile up; notifications to it are dropped.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 import select
 import threading
@@ -61,6 +62,7 @@ class Shared:
         stop: Ends the daemon.
         clock: The daemon's clock.
         touch: Says that the daemon's state may have changed.
+        check: Raises DataGoneError where the data directory is gone; called on the pools' threads.
     """
 
     palace: asyncio.Future[Palace]
@@ -70,6 +72,7 @@ class Shared:
     stop: Callable[[], None]
     clock: methods.Clock = field(default_factory=methods.Clock)
     touch: Callable[[], None] = lambda: None
+    check: Callable[[], None] = lambda: None
 
 
 class Session:
@@ -129,10 +132,12 @@ class Session:
         self._is_greeted = True
         self._answered.set()
 
-    def notify(self, method: str, params: Any) -> None:
-        """Send a notification, unless the client has not spoken yet, is leaving, or lags behind."""
-        if self._is_greeted and not self._is_closing and self._unsent_bytes() < LAG_BYTES_MAX:
+    def notify(self, method: str, params: Any) -> bool:
+        """Send a notification, unless the client has not spoken yet, is leaving, or lags behind; returns whether."""
+        is_listening = self._is_greeted and not self._is_closing and self._unsent_bytes() < LAG_BYTES_MAX
+        if is_listening:
             self._protocol.send_notification(method, params)
+        return is_listening
 
     def _unsent_bytes(self) -> int:
         return self._writer.transport.get_write_buffer_size()
@@ -156,6 +161,7 @@ class Session:
             await self._writer.drain()
 
     def _has_hung_up(self) -> bool:
+        # A call, since a type checker takes the attribute for what it was at the head of the loop.
         return self._is_closing
 
     async def _answer_half_closed(self) -> None:
@@ -163,11 +169,13 @@ class Session:
         loop = asyncio.get_running_loop()
         ends_at = loop.time() + TCP_LINGER_S if self._secret else float("inf")
         while self._open and not self._is_closing and not self._is_peer_gone() and loop.time() < ends_at:
-            self._answered.clear()
-            try:
-                await asyncio.wait_for(self._answered.wait(), _PEER_POLL_S)
-            except TimeoutError:
-                continue
+            await self._wait_for_an_answer()
+
+    async def _wait_for_an_answer(self) -> None:
+        """Wait until a request was answered, but no longer than until it is time to look for the client."""
+        self._answered.clear()
+        with contextlib.suppress(TimeoutError):
+            await asyncio.wait_for(self._answered.wait(), _PEER_POLL_S)
 
     def _is_peer_gone(self) -> bool:
         """Return whether the peer closed both directions, which the end of its stream alone does not tell."""
@@ -236,8 +244,9 @@ class Session:
             self._take_notification(found)
         elif isinstance(found, envelope.Request):
             while len(self._open) >= OPEN_REQUESTS_MAX:
-                self._answered.clear()
-                await self._answered.wait()
+                if self._is_peer_gone():
+                    raise ConnectionResetError
+                await self._wait_for_an_answer()
             self._take_request(found)
 
     def _refuse(self, refusal: envelope.Refusal) -> None:
@@ -332,8 +341,12 @@ class Session:
             return await self._run(self._shared.long if is_long else self._shared.quick, call, method, params)
 
     async def _run(self, pool: Executor, call: methods.Call, method: str, params: wire.Params) -> Any:
+        def answer() -> Any:
+            self._shared.check()
+            return wire.to_builtins(methods.answer(call, method, params))
+
         try:
-            work = pool.submit(lambda: wire.to_builtins(methods.answer(call, method, params)))
+            work = pool.submit(answer)
         except RuntimeError as exc:
             raise ClosedError("the daemon is stopping") from exc
         return await asyncio.wrap_future(work)

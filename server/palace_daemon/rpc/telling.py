@@ -14,7 +14,7 @@ from typing import Any, Protocol
 import msgspec
 
 from palace_daemon.errors import PalaceError
-from palace_daemon.rpc import wire, wire_session
+from palace_daemon.rpc import errors, wire, wire_session
 
 logger = logging.getLogger(__name__)
 
@@ -30,14 +30,14 @@ class Listener(Protocol):
     """A connection."""
 
     has_status: bool
-    """Whether it was told the state since it asked to be."""
+    """Whether it was told the newest state that there was to tell."""
 
     def wants(self, event: wire_session.EventName) -> bool:
         """Return whether the client subscribed to ``event``."""
         ...
 
-    def notify(self, method: str, params: Any) -> None:
-        """Send a notification, or drop it."""
+    def notify(self, method: str, params: Any) -> bool:
+        """Send a notification, or drop it; returns which."""
         ...
 
 
@@ -107,6 +107,8 @@ class Teller:
                     quiet_s = INTERVAL_S
             except PalaceError as exc:
                 logger.warning("cannot tell the state: %s", exc)
+            except Exception as exc:  # noqa: BLE001 - a fault of one look must not end all further ones
+                errors.log_frames(exc, logger)
             await asyncio.sleep(INTERVAL_S)
 
     def _wanting(self) -> list[Listener]:
@@ -118,8 +120,7 @@ class Teller:
         self._last = status
         for listener in self._wanting():
             if is_changed or not listener.has_status:
-                listener.has_status = True
-                listener.notify(wire_session.DID_CHANGE_STATUS, status)
+                listener.has_status = listener.notify(wire_session.DID_CHANGE_STATUS, status)
         return is_changed
 
 

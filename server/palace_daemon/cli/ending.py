@@ -1,0 +1,54 @@
+"""Asking the daemon to end, and waiting until it is gone. It is asked over its socket; no process is ever signalled."""
+
+from __future__ import annotations
+
+import time
+
+from palace_daemon.client import Client, NotRunningError
+from palace_daemon.errors import DaemonError
+
+STOP_S = 10.0
+"""How long to wait; the daemon ends itself by force after two seconds."""
+_POLL_S = 0.02
+
+
+def end(data_dir: str | None) -> bool:
+    """Stop the daemon and wait until it is gone; returns whether one was running.
+
+    Raises:
+        DaemonError: It is still there after :data:`STOP_S`.
+    """
+    from palace_daemon.rpc import endpoint  # noqa: PLC0415
+
+    client = Client(data_dir, timeout_s=STOP_S)
+    try:
+        with client:
+            client.request("palace/stop")
+    except NotRunningError:
+        return False
+    deadline = time.monotonic() + STOP_S
+    while is_running(data_dir):
+        if time.monotonic() > deadline:
+            raise DaemonError(f"the daemon still runs {STOP_S:.0f} s after it was asked to stop")
+        time.sleep(_POLL_S)
+    # It lets go of the lock when the database is closed: only then may somebody copy or remove the directory.
+    if client.data_dir.exists():
+        lock = endpoint.DataLock(client.data_dir)
+        lock.acquire(STOP_S)
+        lock.release()
+    return True
+
+
+def is_running(data_dir: str | None) -> bool:
+    """Return whether a daemon takes connections.
+
+    Raises:
+        DaemonError: Something else is in its place.
+    """
+    client = Client(data_dir, timeout_s=STOP_S)
+    try:
+        client.connect()
+    except NotRunningError:
+        return False
+    client.close()
+    return True

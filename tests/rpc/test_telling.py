@@ -23,6 +23,7 @@ def transport(request: pytest.FixtureRequest) -> str:
 
 
 def subscribe(client: Any, *events: str) -> Any:
+    client.call("palace/status")  # is answered once the store is open: from then on changes are heard of
     client.request("subscribe", "palace/subscribe", {"events": list(events)})
     return client.answer()["result"]
 

@@ -109,7 +109,8 @@ def test_the_right_session_comes_first(mined: Mined, name: str) -> None:
 
 STOP_WORDS = (
     "the a an what did we how about in our were was on so that could us by why when it must do be only of always"
-    " whenever before if and or for with at to is this merely never my which where their all as"
+    " whenever before if and or for with at to is this merely never my which where their all as does"
+    " i you your from no not into than there here"
 )
 
 
@@ -126,18 +127,22 @@ def test_half_of_the_questions_share_no_content_word_with_their_gold(mined: Mine
 
 
 def gold_id(palace: Any, question: dict[str, Any]) -> str:
-    """Return the exchange that begins at the record, or the line, that the question names."""
-    record = str(question["user_record"])
+    """Return the exchange that holds the record, or the line, that the question names."""
     with palace._store.read() as connection:
+        (source, path) = connection.execute(
+            "SELECT id, path FROM sources WHERE substr(path, -length(?))=?", (question["file"], question["file"])
+        ).fetchone()
         (found,) = connection.execute(
             "SELECT e.public_id FROM exchanges e JOIN provenance p ON p.exchange_id=e.id"
-            " JOIN sources s ON s.id=p.source_id WHERE substr(s.path, -length(?))=? AND (e.key=? OR ? BETWEEN"
-            " p.line_start AND p.line_end)",
-            (
-                question["file"],
-                question["file"],
-                f"claude-code:{record}",
-                int(record) if record.isdigit() else -1,
-            ),
+            " WHERE p.source_id=? AND ? BETWEEN p.line_start AND p.line_end",
+            (source, line_of(Path(path), str(question["user_record"]))),
         ).fetchone()
     return str(found)
+
+
+def line_of(path: Path, record: str) -> int:
+    """Return the line of a record, which is named by its line or its id."""
+    if record.isdigit():
+        return int(record)
+    lines = path.read_text(encoding="utf-8", errors="replace").split("\n")
+    return next(at for at, line in enumerate(lines, 1) if f'"uuid":"{record}"' in line.replace('": "', '":"'))

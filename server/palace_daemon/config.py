@@ -10,7 +10,6 @@ from __future__ import annotations
 import difflib
 import os
 import sys
-import threading
 import tomllib
 from collections.abc import Mapping
 from pathlib import Path
@@ -21,6 +20,7 @@ from msgspec import Meta, Struct, field
 
 from palace_daemon import places
 from palace_daemon.errors import ConfigError
+from palace_daemon.replacing import replacing
 
 Seconds = Annotated[float, Meta(gt=0)]
 DrawerChars = Annotated[int, Meta(ge=100, le=20_000)]
@@ -199,10 +199,8 @@ def write_setting(name: str, raw: str) -> tuple[Path, Any]:
     document[section][key] = list(value) if isinstance(value, tuple) else value
     try:
         path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-        temporary = path.with_name(f"{path.name}.{os.getpid()}.{threading.get_native_id()}.new")
-        temporary.write_text(tomlkit.dumps(document), encoding="utf-8")
-        temporary.chmod(0o600)
-        temporary.replace(path)
+        with replacing(path) as file:
+            file.write(tomlkit.dumps(document).encode())
     except OSError as exc:
         raise ConfigError(f"cannot write {path}: {exc.strerror}") from exc
     return path, value

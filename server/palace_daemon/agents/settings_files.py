@@ -12,7 +12,6 @@ import difflib
 import os
 import re
 import stat
-import tempfile
 import tomllib
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -22,6 +21,7 @@ import tomlkit
 from palace_daemon.agents import jsonc
 from palace_daemon.agents.settings import Entry, SettingsFile, is_our_part
 from palace_daemon.errors import ConfigError
+from palace_daemon.replacing import replacing
 
 BACKUP = ".palace-backup"
 _BOM = "\ufeff"
@@ -372,17 +372,6 @@ def _writable_mode(path: str, target: str) -> int:
 
 
 def _replace(path: str, data: bytes, mode: int) -> None:
-    """Put ``data`` at ``path`` at once: whoever reads sees the old file or the new one."""
-    directory, name = os.path.split(path)
-    descriptor, temporary = tempfile.mkstemp(dir=directory, prefix=f".{name}.", suffix=".new")
-    try:
-        with os.fdopen(descriptor, "wb") as file:
-            file.write(data)
-            file.flush()
-            os.fchmod(file.fileno(), mode)
-            os.fsync(file.fileno())
-        os.replace(temporary, path)
-    except BaseException:
-        with contextlib.suppress(OSError):
-            os.unlink(temporary)
-        raise
+    """Put ``data`` at ``path`` at once."""
+    with replacing(path, mode=mode) as file:
+        file.write(data)

@@ -14,6 +14,7 @@ from palace_daemon import places
 from palace_daemon.cli import connect, ending, options, service_files, show
 from palace_daemon.cli.service_files import Command, Service
 from palace_daemon.errors import ConfigError
+from palace_daemon.replacing import replacing
 
 COMMAND_S = 30.0
 """How long one command of the service manager may take."""
@@ -97,12 +98,10 @@ def _change(before: bytes | None, after: bytes) -> str:
 
 
 def _write(service: Service) -> None:
-    temporary = service.path.with_name(service.path.name + ".new")
     try:
         service.path.parent.mkdir(parents=True, exist_ok=True)
-        temporary.write_bytes(service.content)
-        temporary.chmod(0o644)
-        temporary.replace(service.path)
+        with replacing(service.path, mode=0o644) as file:
+            file.write(service.content)
     except OSError as exc:
         raise ConfigError(f"cannot write {service.path}: {exc.strerror}") from exc
 

@@ -17,6 +17,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from palace_daemon.errors import DaemonError
+from palace_daemon.replacing import replacing
 from palace_daemon.rpc.endpoint import make_socket_dir
 
 HOST = "127.0.0.1"
@@ -105,11 +106,5 @@ def listen(path: Path, port: int = 0) -> Loopback:
 
 def _write(made: Loopback) -> None:
     told = {"host": HOST, "port": made.port, "token": made.secret.token, "proof": made.secret.proof}
-    temporary = made.path.with_name(made.path.name + ".new")
-    with contextlib.suppress(FileNotFoundError):
-        temporary.unlink()
-    # O_EXCL: nobody else's file is written into, not even through a link.
-    fd = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_CLOEXEC", 0), 0o600)
-    with os.fdopen(fd, "w", encoding="ascii") as file:
-        file.write(json.dumps(told) + "\n")
-    temporary.replace(made.path)
+    with replacing(made.path) as file:
+        file.write(json.dumps(told).encode() + b"\n")

@@ -6,10 +6,8 @@ can be run again: what is there already changes nothing.
 
 from __future__ import annotations
 
-import contextlib
 import os
 import stat
-import tempfile
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator
@@ -21,6 +19,7 @@ from palace_daemon.core.ignoring import IgnoreRules
 from palace_daemon.core.ports import StopSignal
 from palace_daemon.errors import CancelledError, RequestError, SourceError
 from palace_daemon.model import ExportReport, ImportReport, MineReport, Problem, Progress
+from palace_daemon.replacing import replacing
 from palace_daemon.service.api import ProgressListener
 from palace_daemon.service.notes import report_of
 from palace_daemon.store import exporting, portable
@@ -78,7 +77,7 @@ class Porter:
         """Write everything to ``path``; see :meth:`palace_daemon.service.api.Palace.export`."""
         began = time.monotonic()
         try:
-            with _replacing(path) as file, self._store.read() as connection:
+            with _private(path) as file, self._store.read() as connection:
                 head = exporting.header(connection, palace_daemon.__version__, self._clock())
                 total = sum(head.records.values())
                 file.write(portable.encode(head))
@@ -221,22 +220,12 @@ def _check_version(line: bytes, path: str) -> None:
 
 
 @contextmanager
-def _replacing(path: str) -> Iterator[BinaryIO]:
+def _private(path: str) -> Iterator[BinaryIO]:
     """Yield a private file beside ``path`` that takes its place when all went well, and leaves nothing otherwise."""
     if os.path.lexists(path) and not stat.S_ISREG(os.lstat(path).st_mode):
         raise RequestError(f"{path} is no regular file", hint="choose another place")
-    directory, name = os.path.split(path)
-    descriptor, temporary = tempfile.mkstemp(prefix=f".{name[:100]}.", suffix=".part", dir=directory)
-    try:
-        with os.fdopen(descriptor, "wb", buffering=1 << 20) as file:
-            yield file
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(temporary, path)
-    except BaseException:
-        with contextlib.suppress(OSError):
-            os.unlink(temporary)
-        raise
+    with replacing(path) as file:
+        yield file
 
 
 @contextmanager

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import os
-import tempfile
 from collections.abc import Iterator
 from typing import BinaryIO
 
@@ -25,6 +24,8 @@ def replacing(path: str | os.PathLike[str], *, mode: int = 0o600) -> Iterator[Bi
     Raises:
         OSError: It cannot be written.
     """
+    import tempfile  # noqa: PLC0415 - 10 ms that commands which write nothing need not pay
+
     directory, name = os.path.split(os.fspath(path))
     descriptor, temporary = tempfile.mkstemp(prefix=f".{name[:_NAME_CHARS_MAX]}.", suffix=".part", dir=directory or ".")
     try:

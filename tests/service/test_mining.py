@@ -12,6 +12,7 @@ import pytest
 from support.claude import append, reply, turn, user
 from support.dumps import logical_dump
 
+from palace_daemon.embed.hashing import HashingEmbedder
 from palace_daemon.errors import SourceError
 from palace_daemon.model import MineReport, Progress, RecallQuery
 
@@ -330,6 +331,28 @@ def test_newest_bounds_the_wait_and_the_rest_follows(palace: Any, transcripts: P
     assert report.files == 2
     assert {"Q5?", "Q4?"} <= set(questions(palace))
     wait_until(lambda: len(questions(palace)) == 6, timeout_s=20)
+
+
+def test_a_bounded_wait_does_not_count_what_is_mined_behind_it(
+    palace: Any, transcripts: Path, wait_until: WaitUntil, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    embed = HashingEmbedder.embed_passages
+
+    def embed_when_all_is_mined(*args: Any, **options: Any) -> Any:
+        wait_until(lambda: len(questions(palace)) == 40, timeout_s=20)
+        return embed(*args, **options)
+
+    monkeypatch.setattr(HashingEmbedder, "embed_passages", embed_when_all_is_mined)
+    for number in range(40):
+        path = transcripts / f"{number}.jsonl"
+        append(path, turn(1, f"Q{number}?", "A.", session=f"s{number}"))
+        os.utime(path, (1_000 + number, 1_000 + number))
+    steps: list[Progress] = []
+    palace.mine([str(transcripts)], wait=True, newest=2, on_progress=steps.append)
+    embedded = [step for step in steps if step.stage == "embed"]
+    assert len(embedded) > 2
+    assert len({step.total for step in embedded[:-1]}) == 1
+    assert embedded[-1].done == embedded[-1].total
 
 
 def test_secrets_never_reach_the_file(palace: Any, transcripts: Path) -> None:

@@ -359,7 +359,9 @@ class LivePalace(Answers):
             error = self._embedding.error
             if reason := error or self._models.failure():
                 return reason
-            _tell(on_progress, eta, Progress(stage="embed", done=done, total=done + pending, unit="texts"))
+            # What is mined meanwhile in the background is nothing that a bounded wait waits for.
+            total = first if is_bounded else done + pending
+            _tell(on_progress, eta, Progress(stage="embed", done=done, total=total, unit="texts"))
             time.sleep(_WAIT_STEP_S)
         done = self._embedding.embedded - before
         _tell(on_progress, eta, Progress(stage="embed", done=done, total=done, unit="texts"))

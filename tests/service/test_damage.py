@@ -12,8 +12,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import pytest
-from support.claude import append, turn
-from support.damage import execute, leaf_of_exchanges, overwrite, root_of
+from support.damage import WORD, execute, leaf_of_exchanges, overwrite, root_of, write_sessions
 from support.dumps import logical_dump
 from support.rights import without_privileges
 from support.traces import traces
@@ -28,7 +27,6 @@ from palace_daemon.service.palace import LivePalace
 from palace_daemon.store import backups, sqlite
 from palace_daemon.watch.scripted import ScriptedNotifier
 
-WORD = "quixotry"
 NOTE = "Tea is in the left cupboard."
 
 
@@ -52,14 +50,7 @@ def open_palace(data: Path, transcripts: Path) -> LivePalace:
 def sound(tmp_path_factory: pytest.TempPathFactory) -> Sound:
     base = tmp_path_factory.mktemp("sound")
     transcripts = base / "transcripts"
-    transcripts.mkdir()
-    for number in range(2):
-        lines = [
-            turn(n, f"Question {n} of {number}? I prefer tide {n}.", f"Tide {n}. " * (1 + 60 * n), session=f"s{number}")
-            for n in range(8)
-        ]
-        append(transcripts / f"{number}.jsonl", "".join(lines))
-    append(transcripts / "1.jsonl", turn(9, f"What of {WORD}?", "Nothing.", session="s1"))
+    write_sessions(transcripts, 8)
     opened = open_palace(base / "data", transcripts)
     opened.mine(wait=True)
     opened.remember(NOTE, now=1)

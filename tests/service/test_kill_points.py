@@ -11,16 +11,13 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import pytest
-from support.claude import append, turn
-from support.damage import leaf_of_exchanges, overwrite
+from support.damage import WORD, leaf_of_exchanges, overwrite, write_sessions
 from support.dumps import logical_dump
 from support.faults import Forker, Point, forker
 from support.old_store import make_schema_1
 from support.traces import traces
 
 from palace_daemon.store import backups, check, migrations, sqlite
-
-WORD = "quixotry"
 
 POINTS = {
     "mining: before a source is known": Point("mine", "INSERT INTO sources"),
@@ -92,14 +89,7 @@ def dump(data: Path) -> dict[str, Any]:
 def stores(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stores]:
     base = tmp_path_factory.mktemp("points")
     transcripts = base / "transcripts"
-    transcripts.mkdir()
-    for number in range(2):
-        lines = [
-            turn(n, f"Question {n} of {number}? I prefer tide {n}.", f"Tide {n}. " * (1 + 60 * n), session=f"s{number}")
-            for n in range(6)
-        ]
-        append(transcripts / f"{number}.jsonl", "".join(lines))
-    append(transcripts / "1.jsonl", turn(7, f"What of {WORD}?", "Nothing.", session="s1"))
+    write_sessions(transcripts, 6)
     before = {job: base / "before" / job for job in ("mine", "forget", "reopen", "recut", "mend")}
     before["mine"].mkdir(parents=True)
     with forker() as runner:

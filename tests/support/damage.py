@@ -5,6 +5,22 @@ from __future__ import annotations
 from pathlib import Path
 
 from palace_daemon.store import pages, sqlite
+from support.claude import append, turn
+
+WORD = "quixotry"
+"""Stands in one question alone, which is forgotten."""
+
+
+def write_sessions(transcripts: Path, turns: int) -> None:
+    """Write two sessions of so many turns, of ever longer replies, and one turn more that holds :data:`WORD`."""
+    transcripts.mkdir()
+    for number in range(2):
+        lines = [
+            turn(n, f"Question {n} of {number}? I prefer tide {n}.", f"Tide {n}. " * (1 + 60 * n), session=f"s{number}")
+            for n in range(turns)
+        ]
+        append(transcripts / f"{number}.jsonl", "".join(lines))
+    append(transcripts / "1.jsonl", turn(turns + 1, f"What of {WORD}?", "Nothing.", session="s1"))
 
 
 def root_of(path: Path, name: str) -> int:

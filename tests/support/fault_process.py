@@ -22,7 +22,7 @@ from palace_daemon.store import sqlite
 from palace_daemon.watch.scripted import ScriptedNotifier
 
 WORD = "quixotry"
-"""What holds it is forgotten."""
+"""What holds it is forgotten; equals that of ``damage.py``, which a script cannot import."""
 
 
 def config(data: Path, transcripts: Path, *, max_chars: int = 2_000) -> Config:

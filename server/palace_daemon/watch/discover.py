@@ -63,23 +63,6 @@ def resolve(path: str) -> str:
         return path
 
 
-def stat_file(path: str) -> FileStat | None:
-    """Return the stat of the regular file at ``path``; None when there is no file or it is not a regular one.
-
-    Does not follow a symbolic link and opens nothing.
-
-    Raises:
-        OSError: The path cannot be looked at (permission, input/output error): whether it exists is unknown.
-    """
-    try:
-        found = os.lstat(path)
-    except (FileNotFoundError, NotADirectoryError):
-        return None
-    except ValueError as exc:  # an embedded NUL
-        raise OSError(errno.EINVAL, os.strerror(errno.EINVAL), path) from exc
-    return file_stat(found) if modes.S_ISREG(found.st_mode) else None
-
-
 def file_stat(found: os.stat_result) -> FileStat:
     """Return the fields of a stat result that a cursor keeps."""
     return FileStat(

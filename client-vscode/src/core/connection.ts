@@ -1,0 +1,136 @@
+/** One connection to the daemon: typed requests that can be withdrawn, progress, and what the daemon tells by itself. */
+
+import {
+  CancellationTokenSource,
+  createMessageConnection,
+  ResponseError,
+  StreamMessageReader,
+  StreamMessageWriter,
+  type MessageConnection,
+} from "vscode-jsonrpc/node";
+
+import { type Endpoint, isProof } from "./endpoint";
+import { PalaceError } from "./errors";
+import { type ErrorData, type HelloResult, type Methods, type Notifications, type ProgressValue, PROTOCOL_VERSION } from "./protocol";
+
+export type MethodName = keyof Methods;
+export type Params<M extends MethodName> = Methods[M]["params"];
+export type Answer<M extends MethodName> = Methods[M]["result"];
+export type EventName = keyof Notifications;
+
+export interface RequestOptions {
+  /** Withdraws the request: the daemon stops working on it, and the promise is rejected with kind `cancelled`. */
+  readonly signal?: AbortSignal | undefined;
+  /** Hears how far a long request is; only for those that take a `workDoneToken`. */
+  readonly onProgress?: ((value: ProgressValue) => void) | undefined;
+}
+
+/** Until the daemon has greeted; it answers within milliseconds unless the machine is asleep. */
+const GREETING_MS = 10_000;
+
+let progressTokens = 0;
+
+export class Connection {
+  readonly #wire: MessageConnection;
+  readonly #ended: Promise<void>;
+  #hello: HelloResult | undefined;
+
+  private constructor(endpoint: Endpoint) {
+    const { socket } = endpoint;
+    this.#wire = createMessageConnection(new StreamMessageReader(socket), new StreamMessageWriter(socket));
+    this.#ended = new Promise((resolve) => {
+      socket.once("close", () => {
+        this.#wire.dispose(); // rejects what is still asked
+        resolve();
+      });
+    });
+    socket.on("error", () => socket.destroy());
+    this.#wire.onError(() => socket.destroy());
+    this.#wire.listen();
+  }
+
+  /**
+   * Greets the daemon at the other end.
+   *
+   * @throws PalaceError `foreign` where it does not know the secret, `version` where it speaks another protocol.
+   */
+  static async greet(endpoint: Endpoint): Promise<Connection> {
+    const connection = new Connection(endpoint);
+    try {
+      const token = endpoint.secret ? { token: endpoint.secret.token } : {};
+      const hello = await connection.request("palace/hello", token, { signal: AbortSignal.timeout(GREETING_MS) });
+      if (endpoint.secret && !isProof(hello.proof, endpoint.secret.proof)) {
+        throw new PalaceError("another program answers on the daemon's port", "foreign", "restart the daemon");
+      }
+      if (hello.protocolVersion !== PROTOCOL_VERSION) {
+        throw new PalaceError(
+          `the daemon is palace-daemon ${hello.version} and speaks protocol ${hello.protocolVersion}, this extension ${PROTOCOL_VERSION}`,
+          "version",
+          "bring extension and palace-daemon to one version",
+        );
+      }
+      connection.#hello = hello;
+      return connection;
+    } catch (error) {
+      connection.close();
+      throw error;
+    }
+  }
+
+  /** What the daemon said of itself. */
+  get hello(): HelloResult {
+    if (!this.#hello) throw new PalaceError("the daemon has not greeted yet", "disconnected");
+    return this.#hello;
+  }
+
+  /** Resolved when the connection is over, whoever ended it. */
+  get ended(): Promise<void> {
+    return this.#ended;
+  }
+
+  /** @throws PalaceError with the daemon's own kind, `cancelled`, or `disconnected`. */
+  async request<M extends MethodName>(method: M, params: Params<M>, options: RequestOptions = {}): Promise<Answer<M>> {
+    const { signal, onProgress } = options;
+    if (signal?.aborted) throw new PalaceError("the request was withdrawn", "cancelled");
+    const source = new CancellationTokenSource();
+    const withdraw = (): void => {
+      source.cancel();
+    };
+    signal?.addEventListener("abort", withdraw, { once: true });
+    const token = `editor-${++progressTokens}`;
+    const listening = onProgress
+      ? this.#wire.onNotification("$/progress", (told: { token: string; value: ProgressValue }) => {
+          if (told.token === token) onProgress(told.value);
+        })
+      : undefined;
+    try {
+      const whole = onProgress ? { ...params, workDoneToken: token } : params;
+      return await this.#wire.sendRequest<Answer<M>>(method, whole, source.token);
+    } catch (error) {
+      throw asPalaceError(error);
+    } finally {
+      listening?.dispose();
+      signal?.removeEventListener("abort", withdraw);
+      source.dispose();
+    }
+  }
+
+  on<E extends EventName>(event: E, listener: (told: Notifications[E]) => void): { dispose(): void } {
+    return this.#wire.onNotification(event, listener);
+  }
+
+  /** Ends the connection; the daemon lives on. */
+  close(): void {
+    this.#wire.end();
+    this.#wire.dispose();
+  }
+}
+
+function asPalaceError(error: unknown): unknown {
+  if (error instanceof PalaceError) return error;
+  if (error instanceof ResponseError) {
+    const data = error.data as Partial<ErrorData> | undefined;
+    return data ? PalaceError.from(error.message, data) : new PalaceError("the connection to the daemon was lost", "disconnected");
+  }
+  return new PalaceError(error instanceof Error ? error.message : "the connection to the daemon was lost", "disconnected");
+}

@@ -1,0 +1,91 @@
+/**
+ * Where the daemon keeps its files: the same answers as server/palace_daemon/places.py, which test/rpc compares.
+ *
+ * Functions read the environment that they are given and create nothing.
+ */
+
+import { createHash } from "node:crypto";
+import { realpathSync, statSync } from "node:fs";
+import { homedir, tmpdir, userInfo } from "node:os";
+import * as path from "node:path";
+
+export type Environment = Readonly<Record<string, string | undefined>>;
+
+const APP = "palace";
+/** Longest socket path that every Unix takes: `sun_path` holds 104 bytes on macOS, with the NUL. */
+const SOCKET_PATH_BYTES_MAX = 103;
+
+function home(env: Environment): string {
+  return env.HOME ?? homedir();
+}
+
+function xdg(env: Environment, variable: string, ...fallback: string[]): string {
+  const value = env[variable] ?? "";
+  return value.startsWith("/") ? value : path.join(home(env), ...fallback);
+}
+
+function windows(env: Environment, variable: string, ...fallback: string[]): string {
+  return env[variable] ?? path.join(homedir(), ...fallback);
+}
+
+function expanded(given: string, env: Environment): string {
+  const whole = given === "~" || given.startsWith("~/") ? path.join(home(env), given.slice(1)) : given;
+  return path.resolve(whole);
+}
+
+/** The data directory: `chosen` (the setting), else PALACE_HOME, else the platform's. */
+export function dataDirectory(chosen: string, env: Environment = process.env): string {
+  const given = chosen || (env.PALACE_HOME ?? "");
+  if (given) return expanded(given, env);
+  if (process.platform === "darwin") return path.join(home(env), "Library", "Application Support", APP);
+  if (process.platform === "win32") return path.join(windows(env, "LOCALAPPDATA", "AppData", "Local"), APP, "data");
+  return path.join(xdg(env, "XDG_DATA_HOME", ".local", "share"), APP);
+}
+
+/** The directory of sockets, private to this user. */
+function runtimeDirectory(env: Environment): string {
+  if (process.platform === "win32") return path.join(windows(env, "LOCALAPPDATA", "AppData", "Local"), APP, "run");
+  const base = env.XDG_RUNTIME_DIR ?? "";
+  if (base.startsWith("/") && isDirectory(base)) return path.join(base, APP);
+  return path.join(env.TMPDIR ?? tmpdir(), `${APP}-${String(userInfo().uid)}`);
+}
+
+/** The socket of the daemon that serves `data`; its name is a hash of the resolved directory. */
+export function socketPath(data: string, env: Environment = process.env): string {
+  const digest = createHash("sha256").update(resolved(data)).digest("hex").slice(0, 16);
+  const found = path.join(runtimeDirectory(env), `${digest}.sock`);
+  if (process.platform !== "win32" && Buffer.byteLength(found) > SOCKET_PATH_BYTES_MAX) {
+    return path.join("/tmp", `${APP}-${String(userInfo().uid)}`, `${digest}.sock`);
+  }
+  return found;
+}
+
+/** The private file that says at which port the daemon listens, and with which token. */
+export function tcpFile(data: string, env: Environment = process.env): string {
+  return socketPath(data, env).replace(/\.sock$/, ".tcp.json");
+}
+
+/** The daemon's log. */
+export function logFile(data: string, env: Environment = process.env): string {
+  const name = `daemon-${path.basename(socketPath(data, env), ".sock")}.log`;
+  if (process.platform === "darwin") return path.join(home(env), "Library", "Logs", APP, name);
+  if (process.platform === "win32") return path.join(windows(env, "LOCALAPPDATA", "AppData", "Local"), APP, "logs", name);
+  return path.join(xdg(env, "XDG_STATE_HOME", ".local", "state"), APP, name);
+}
+
+function isDirectory(given: string): boolean {
+  return statSync(given, { throwIfNoEntry: false })?.isDirectory() ?? false;
+}
+
+/** As Python's `os.path.realpath`: what does not exist yet keeps its name below what does. */
+function resolved(given: string): string {
+  const rest: string[] = [];
+  for (let known = path.resolve(given); ; known = path.dirname(known)) {
+    try {
+      return path.join(realpathSync(known), ...rest);
+    } catch {
+      if (known === path.dirname(known)) return path.join(known, ...rest);
+      rest.unshift(path.basename(known));
+    }
+  }
+}

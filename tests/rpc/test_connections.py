@@ -230,6 +230,15 @@ def test_pygls_never_logs_a_body(wire: Any, caplog: pytest.LogCaptureFixture) ->
     assert "very private" not in caplog.text
 
 
+def test_a_cancellation_that_crosses_its_answer_is_nothing_to_log(wire: Any, caplog: pytest.LogCaptureFixture) -> None:
+    with caplog.at_level(logging.DEBUG):
+        answered = wire.call("palace/status")
+        wire.notify("$/cancelRequest", {"id": answered["id"]})
+        wire.notify("window/workDoneProgress/cancel", {"token": "over"})
+        wire.call("palace/status")
+    assert [record.getMessage() for record in caplog.records if record.name.startswith("pygls")] == []
+
+
 def test_pygls_stays_quiet_when_it_fails_a_request_itself(caplog: pytest.LogCaptureFixture) -> None:
     logger = logging.getLogger("pygls.protocol.json_rpc")
     with caplog.at_level(logging.DEBUG):

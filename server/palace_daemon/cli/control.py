@@ -52,6 +52,10 @@ def register(commands: options.Commands) -> None:
         detail="Asks the running daemon, and starts none.",
     )
     parser.add_argument("--watch", action="store_true", help="keep it up to date, until Ctrl-C")
+    _register_pauses(commands)
+
+
+def _register_pauses(commands: options.Commands) -> None:
     for name, what, method in (
         ("pause", "let mining and embedding rest; recall goes on", "palace/pause"),
         ("resume", "go on with what waited", "palace/resume"),

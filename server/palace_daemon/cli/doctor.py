@@ -101,7 +101,7 @@ def _daemon(settings: Config) -> Iterator[Finding]:
     if status["version"] == __version__:
         yield Finding("daemon", "ok", detail)
     else:
-        yield Finding("daemon", "warn", detail, f"palace-daemon stop; the next command starts {__version__}")
+        yield Finding("daemon", "warn", detail, "palace-daemon restart")
     if path.exists():
         mode = stat.S_IMODE(path.stat().st_mode)
         yield Finding(

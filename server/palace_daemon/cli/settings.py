@@ -58,7 +58,7 @@ def _set(arguments: argparse.Namespace) -> None:
         show.print_json({"path": str(path), "name": arguments.name, "value": value})
     else:
         said = json.dumps(value, ensure_ascii=False)
-        print(f"wrote {arguments.name} = {said} to {path}; a running daemon takes it up after palace-daemon stop")
+        print(f"wrote {arguments.name} = {said} to {path}; palace-daemon restart lets a running daemon take it up")
 
 
 def _show(arguments: argparse.Namespace) -> None:

@@ -112,7 +112,7 @@ def _switch_on(settings: Config) -> None:
         from palace_daemon import config  # noqa: PLC0415
 
         config.write_setting("watch.defaults", "true")
-        _say("watch.defaults is on again; a daemon that runs already takes it up after palace-daemon stop.")
+        _say("watch.defaults is on again; palace-daemon restart lets a running daemon take it up.")
 
 
 def _install_model(settings: Config) -> None:

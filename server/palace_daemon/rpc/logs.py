@@ -24,7 +24,16 @@ class _PlainTemplate(logging.Filter):
         return True
 
 
-_PLAIN = _PlainTemplate()
+class _NoCrossing(logging.Filter):
+    """Drops what pygls says of a cancellation that crossed the answer on its way: search as you type sends many."""
+
+    _BEGINNINGS = ("Cancel notification for unknown message", "Ignoring work done progress cancel for unknown token")
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        return not str(record.msg).startswith(self._BEGINNINGS)
+
+
+_FILTERS = (_NoCrossing(), _PlainTemplate())
 
 
 def quiet_pygls() -> None:
@@ -33,8 +42,8 @@ def quiet_pygls() -> None:
     for name in ("pygls.protocol.json_rpc", "pygls.protocol.language_server", "pygls.feature_manager"):
         logger = logging.getLogger(name)
         logger.setLevel(logging.WARNING)
-        if _PLAIN not in logger.filters:
-            logger.addFilter(_PLAIN)
+        for one in _FILTERS:
+            logger.addFilter(one)  # does nothing where it was added before
 
 
 class _PrivateRotatingHandler(RotatingFileHandler):

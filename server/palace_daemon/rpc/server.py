@@ -31,8 +31,9 @@ CONNECTIONS_MAX = 128
 """Clients at once: each holds a descriptor and up to one frame of memory."""
 QUICK_THREADS = 4
 """Recall is bound by memory bandwidth and one query embedding: more threads than this only wait for each other."""
-LONG_THREADS = 4
-"""Requests that wait for mining; further ones queue, and can be cancelled while they do."""
+LONG_THREADS = 32
+"""Requests that wait for mining, in all windows and terminals together: they hold a thread, and hardly use it. Further
+ones queue, and can be cancelled while they do."""
 CLOSE_S = 1.3
 """How long the service may take to stop. With the connections' share this stays within two seconds."""
 
@@ -95,33 +96,34 @@ class Daemon:
         # After the handlers: a signal that came before them has set this, one that comes later reaches the loop.
         if self.stop_wanted.is_set():
             return
-        quick = ThreadPoolExecutor(QUICK_THREADS, "palace-quick")
-        long = ThreadPoolExecutor(LONG_THREADS, "palace-long")
-        self._shared = Shared(
-            palace=self._loop.create_future(),
-            quick=quick,
-            long=long,
-            default_limit=self._config.recall.limit,
-            stop=self.stop,
-            clock=self._clock,
-            touch=self._teller.touch,
-            check=self._check_ground,
-        )
+        shared = self._shared = self._make_shared(self._loop)
         servers = await self._listen(listener, tcp)
         telling = asyncio.create_task(self._teller.watch_status())
-        opening = asyncio.create_task(self._open_and_watch(self._shared, on_open))
+        opening = asyncio.create_task(self._open_and_watch(shared, on_open))
         try:
             await self._stop_event.wait()
         finally:
             for server in servers:
                 server.close()
             telling.cancel()
-            if self._shared.palace.done():
+            if shared.palace.done():
                 opening.cancel()  # what is left of it is to look whether the daemon is still needed
             await self._close_sessions()
-            await self._close_palace(self._shared, opening)
-            for pool in (quick, long):
+            await self._close_palace(shared, opening)
+            for pool in (shared.quick, shared.long):
                 pool.shutdown(wait=False, cancel_futures=True)
+
+    def _make_shared(self, loop: asyncio.AbstractEventLoop) -> Shared:
+        return Shared(
+            palace=loop.create_future(),
+            quick=ThreadPoolExecutor(QUICK_THREADS, "palace-quick"),
+            long=ThreadPoolExecutor(LONG_THREADS, "palace-long"),
+            default_limit=self._config.recall.limit,
+            stop=self.stop,
+            clock=self._clock,
+            touch=self._teller.touch,
+            check=self._check_ground,
+        )
 
     async def _listen(self, listener: socket.socket | None, tcp: Loopback | None) -> list[asyncio.Server]:
         servers = []

@@ -11,6 +11,7 @@ import importlib.metadata
 import os
 import platform
 import shutil
+import signal
 import tempfile
 import threading
 import time
@@ -32,6 +33,13 @@ _FOREIGN_PREFIXES = (
     *("AMP_", "CLAUDE_", "CODEX_", "COPILOT_", "CURSOR_", "GEMINI_", "GOOSE_", "OPENCODE_", "PALACE_", "QWEN_", "XDG_"),
 )
 """Variables that lead to a person's transcripts or settings."""
+
+# A shell that runs the tests in the background, or nohup, leaves these ignored, and so they would be in each daemon
+# that a test starts, signals and waits for.
+if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+if hasattr(signal, "SIGHUP") and signal.getsignal(signal.SIGHUP) == signal.SIG_IGN:
+    signal.signal(signal.SIGHUP, signal.SIG_DFL)
 
 hypothesis.settings.register_profile(
     "palace",

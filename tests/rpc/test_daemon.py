@@ -267,6 +267,6 @@ def test_a_signal_while_the_daemon_still_imports_ends_it_cleanly(
         begun = time.monotonic()
         process.send_signal(number)
         out, _ = process.communicate(timeout=10)
-    assert time.monotonic() - begun < 3.0
+    assert time.monotonic() - begun < 8.0  # two seconds, and what a busy machine adds
     assert (process.returncode, out) == (0, b"")
     assert not places.socket_path(places.data_dir()).exists()

@@ -47,3 +47,17 @@ def test_a_project_of_which_everything_is_forgotten_is_gone(palace: Any, transcr
     assert [view.name for view in palace.projects()] == ["atlas"]
     palace.forget(ForgetRequest(project="/work/atlas"))
     assert palace.projects() == ()
+
+
+def test_the_sessions_of_a_project_are_those_that_its_row_counts(palace: Any, transcripts: Path) -> None:
+    write(transcripts / "a.jsonl", "/work/atlas", "s1", range(2))
+    write(transcripts / "a.jsonl", "/work/tidepool", "s1", range(2, 4))
+    write(transcripts / "b.jsonl", "/work/tidepool", "s2", range(5, 6))
+    palace.mine([str(transcripts)], wait=True)
+    palace.remember("Atlas has a harbour.", project="/work/atlas", now=MONDAY)
+    found = {view.name: {one.session_id for one in palace.sessions(project=view.path)} for view in palace.projects()}
+    assert {name: len(sessions) for name, sessions in found.items()} == {
+        view.name: view.sessions for view in palace.projects()
+    }
+    assert "s1" in found["atlas"] & found["tidepool"]
+    assert [one.session_id for one in palace.sessions(project="tidepool")] == ["s2", "s1"]

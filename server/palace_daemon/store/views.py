@@ -247,12 +247,17 @@ def _exchange_view(row: tuple[Any, ...], parts: _Parts) -> ExchangeView:
 def sessions(
     connection: Connection, *, agent: str, project: str, since: int | None, limit: int, offset: int
 ) -> tuple[SessionView, ...]:
-    """Return sessions that hold an exchange, newest first; ``project`` is a whole path or a last name."""
+    """Return sessions that hold an exchange, newest first.
+
+    ``project``, a whole path or a last name, names those in which an exchange is of that project: one session may go
+    through several, as recall and the list of projects have it.
+    """
     rows = connection.execute(
         f"SELECT s.native_id, s.agent, s.project, {_FIRST_PROMPT}, s.parent_native_id, s.relation, min(e.started_at),"
         " max(coalesce(e.ended_at, e.started_at)) AS latest, count(*), s.is_automated"
         " FROM sessions s JOIN exchanges e ON e.session_id=s.id"
-        " WHERE (?='' OR s.agent=?) AND (?='' OR s.project=? OR substr(s.project, -length(?)-1)='/'||?)"
+        " WHERE (?='' OR s.agent=?) AND (?='' OR EXISTS (SELECT 1 FROM exchanges x WHERE x.session_id=s.id"
+        " AND (x.project=? OR substr(x.project, -length(?)-1)='/'||?)))"
         " GROUP BY s.id HAVING ? IS NULL OR latest>=? ORDER BY latest DESC, s.native_id LIMIT ? OFFSET ?",
         (agent, agent, project, project, project, project, since, since, limit, offset),
     )

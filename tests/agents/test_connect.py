@@ -429,6 +429,51 @@ def test_a_dry_run_shows_and_changes_nothing(
     assert contents(isolated_home) == before
 
 
+def test_a_program_is_told_what_to_do_next(connect: Connect, capsys: pytest.CaptureFixture[str]) -> None:
+    assert connect("gemini", "--json") == 0
+    assert "restart Gemini CLI" in json.loads(capsys.readouterr().out)["advice"][0]
+    assert connect("gemini", "--remove", "--json") == 0
+    assert json.loads(capsys.readouterr().out)["advice"] == []
+
+
+def test_the_list_says_who_is_here_and_who_is_connected(
+    isolated_home: Path, connect: Connect, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PATH", str(isolated_home))
+
+    def listed() -> dict[str, tuple[bool, str]]:
+        capsys.readouterr()
+        assert main.run(["connect", "--list", "--json"]) == 0
+        return {one["agent"]: (one["isFound"], one["state"]) for one in json.loads(capsys.readouterr().out)["agents"]}
+
+    assert listed() == dict.fromkeys(settings.AGENTS, (False, "absent"))
+    before = {**laid_out(isolated_home, "claude"), **laid_out(isolated_home, "cursor")}
+    assert listed()["claude"] == listed()["cursor"] == (True, "absent")
+    assert contents(isolated_home) == before
+    connect("claude")
+    connect("cursor", "--no-hooks")
+    (isolated_home / "gemini").write_text("#!/bin/sh\n")
+    (isolated_home / "gemini").chmod(0o755)
+    (isolated_home / ".codex").mkdir()
+    (isolated_home / ".codex" / "config.toml").write_text("[[")
+    found = listed()
+    assert found["claude"] == (True, "connected")
+    assert found["cursor"] == (True, "differs"), "the hooks are missing"
+    assert found["gemini"] == (True, "absent"), "its program is on the path"
+    assert found["codex"] == (True, "unclear")
+    assert found["opencode"] == (False, "absent")
+    assert main.run(["connect", "--list"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[0] == "claude    connected"
+    assert lines[1].startswith("codex     unclear: cannot read")
+    assert lines[-1] == "opencode  not connected, not found on this machine"
+
+
+def test_an_agent_is_asked_for(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main.run(["connect"]) == 2
+    assert "connect needs an agent" in capsys.readouterr().err
+
+
 def test_the_command_line_knows_all_agents() -> None:
     assert connect_agent.AGENTS == settings.AGENTS
 

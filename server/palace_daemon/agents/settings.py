@@ -19,6 +19,14 @@ from typing import Any, NamedTuple
 SERVER = "palace"
 """Our name among the MCP servers of an agent."""
 AGENTS = ("claude", "codex", "cursor", "vscode", "gemini", "opencode")
+_PROGRAMS = {
+    "claude": "claude",
+    "codex": "codex",
+    "cursor": "cursor",
+    "vscode": "code",
+    "gemini": "gemini",
+    "opencode": "opencode",
+}
 HOOK_TIMEOUT_S = 5
 """When the agent gives up on a hook, which itself gives up after 0.3 s."""
 _SOURCES = "startup|clear|compact"
@@ -129,6 +137,22 @@ def files_of(agent: str, *, scope: str, cwd: str, command: Command, with_hooks: 
         return files
     servers = [file._replace(entries=tuple(one for one in file.entries if not one.is_item)) for file in files]
     return [file for file in servers if any(not one.is_shared for one in file.entries)]
+
+
+def is_here(agent: str, files: Sequence[SettingsFile]) -> bool:
+    """Return whether an agent is on this machine: its program on the path, or a place of its own for settings.
+
+    Args:
+        agent: One of :data:`AGENTS`.
+        files: Its settings files, as of :func:`files_of`.
+    """
+    if shutil.which(_PROGRAMS[agent]):
+        return True
+    own = (os.path.dirname(file.path) for file in files)
+    home = os.path.expanduser("~")
+    return any(os.path.exists(file.path) for file in files) or any(
+        directory != home and os.path.isdir(directory) for directory in own
+    )
 
 
 def install_extra() -> str:

@@ -19,7 +19,7 @@ from typing import Any, NamedTuple
 import tomlkit
 
 from palace_daemon.agents import jsonc
-from palace_daemon.agents.settings import Entry, SettingsFile, is_our_part
+from palace_daemon.agents.settings import Command, Entry, SettingsFile, files_of, is_here, is_our_part
 from palace_daemon.errors import ConfigError
 from palace_daemon.replacing import replacing
 
@@ -107,6 +107,35 @@ class Change(NamedTuple):
                     os.unlink(backup)
         except OSError as exc:
             raise ConfigError(f"cannot write {self.path}: {exc.strerror or exc}") from exc
+
+
+class Connection(NamedTuple):
+    """Whether an agent is here, and how far it is connected."""
+
+    agent: str
+    is_found: bool
+    state: str
+    """``connected``, ``absent``, ``differs`` (what is ours there is not what this installation would write, or only a
+    part of it), or ``unclear``."""
+    reason: str = ""
+    """Why it is unclear."""
+
+    def as_json(self) -> dict[str, Any]:
+        """Return what a program wants to know."""
+        return {"agent": self.agent, "isFound": self.is_found, "state": self.state, "reason": self.reason}
+
+
+def connection_of(agent: str, *, scope: str, cwd: str, command: Command) -> Connection:
+    """Return how far an agent is connected; reads its settings and changes nothing."""
+    files = files_of(agent, scope=scope, cwd=cwd, command=command)
+    is_found = is_here(agent, files)
+    try:
+        changes = [planned(file, is_removal=False) for file in files]
+    except ConfigError as exc:
+        return Connection(agent, is_found, "unclear", str(exc))
+    if all(change.is_nothing for change in changes):
+        return Connection(agent, is_found, "connected")
+    return Connection(agent, is_found, "absent" if all(change.is_backup_due for change in changes) else "differs")
 
 
 def planned(file: SettingsFile, *, is_removal: bool) -> Change:

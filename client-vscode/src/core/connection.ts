@@ -6,6 +6,7 @@ import {
   ResponseError,
   StreamMessageReader,
   StreamMessageWriter,
+  type Message,
   type MessageConnection,
 } from "vscode-jsonrpc/node";
 
@@ -37,7 +38,7 @@ export class Connection {
 
   private constructor(endpoint: Endpoint) {
     const { socket } = endpoint;
-    this.#wire = createMessageConnection(new StreamMessageReader(socket), new StreamMessageWriter(socket));
+    this.#wire = createMessageConnection(new StreamMessageReader(socket), new Writer(socket));
     this.#ended = new Promise((resolve) => {
       socket.once("close", () => {
         this.#wire.dispose(); // rejects what is still asked
@@ -56,9 +57,11 @@ export class Connection {
    */
   static async greet(endpoint: Endpoint): Promise<Connection> {
     const connection = new Connection(endpoint);
+    // Not a withdrawal: that would wait for the answer of a daemon that gives none.
+    const limit = setTimeout(() => endpoint.socket.destroy(), GREETING_MS);
     try {
       const token = endpoint.secret ? { token: endpoint.secret.token } : {};
-      const hello = await connection.request("palace/hello", token, { signal: AbortSignal.timeout(GREETING_MS) });
+      const hello = await connection.request("palace/hello", token);
       if (endpoint.secret && !isProof(hello.proof, endpoint.secret.proof)) {
         throw new PalaceError("another program answers on the daemon's port", "foreign", "restart the daemon");
       }
@@ -74,6 +77,8 @@ export class Connection {
     } catch (error) {
       connection.close();
       throw error;
+    } finally {
+      clearTimeout(limit);
     }
   }
 
@@ -123,6 +128,27 @@ export class Connection {
   close(): void {
     this.#wire.end();
     this.#wire.dispose();
+  }
+}
+
+/**
+ * Ends the connection where something cannot be sent, which rejects what is asked. The library does that itself, but
+ * throws a second time where nobody can catch it.
+ */
+class Writer extends StreamMessageWriter {
+  readonly #socket: Endpoint["socket"];
+
+  constructor(socket: Endpoint["socket"]) {
+    super(socket);
+    this.#socket = socket;
+  }
+
+  override async write(message: Message): Promise<void> {
+    try {
+      await super.write(message);
+    } catch {
+      this.#socket.destroy();
+    }
   }
 }
 

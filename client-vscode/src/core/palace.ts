@@ -15,8 +15,8 @@ export type State =
   | { readonly kind: "missing"; readonly reason: string; readonly hint: string }
   /** It does not start, or crashed five times in three minutes; only a person's command tries again. */
   | { readonly kind: "failed"; readonly reason: string; readonly hint: string }
-  /** Nobody wants one started, and none runs. */
-  | { readonly kind: "off" };
+  /** Nobody wants one started, and none runs; `reason` says whether somebody stopped it. */
+  | { readonly kind: "off"; readonly reason?: string };
 
 export interface Disposable {
   dispose(): void;

@@ -5,8 +5,8 @@
  */
 
 import { createHash } from "node:crypto";
-import { realpathSync, statSync } from "node:fs";
-import { homedir, tmpdir, userInfo } from "node:os";
+import { accessSync, constants, readlinkSync, realpathSync, statSync } from "node:fs";
+import { homedir, userInfo } from "node:os";
 import * as path from "node:path";
 
 export type Environment = Readonly<Record<string, string | undefined>>;
@@ -47,7 +47,22 @@ function runtimeDirectory(env: Environment): string {
   if (process.platform === "win32") return path.join(windows(env, "LOCALAPPDATA", "AppData", "Local"), APP, "run");
   const base = env.XDG_RUNTIME_DIR ?? "";
   if (base.startsWith("/") && isDirectory(base)) return path.join(base, APP);
-  return path.join(env.TMPDIR ?? tmpdir(), `${APP}-${String(userInfo().uid)}`);
+  return path.join(temporaryDirectory(env), `${APP}-${String(userInfo().uid)}`);
+}
+
+/** As Python's `tempfile.gettempdir`: the first that can be written to. */
+function temporaryDirectory(env: Environment): string {
+  const named = [env.TMPDIR, env.TEMP, env.TMP].filter((one) => one !== undefined && one !== "") as string[];
+  return [...named.map((one) => path.resolve(one)), "/tmp", "/var/tmp", "/usr/tmp"].find(isWritable) ?? "/tmp";
+}
+
+function isWritable(given: string): boolean {
+  try {
+    accessSync(given, constants.W_OK | constants.X_OK);
+    return isDirectory(given);
+  } catch {
+    return false;
+  }
 }
 
 /** The socket of the daemon that serves `data`; its name is a hash of the resolved directory. */
@@ -77,15 +92,41 @@ function isDirectory(given: string): boolean {
   return statSync(given, { throwIfNoEntry: false })?.isDirectory() ?? false;
 }
 
-/** As Python's `os.path.realpath`: what does not exist yet keeps its name below what does. */
+/** More links than this lead in a circle. */
+const LINKS_MAX = 40;
+
+/** As Python's `os.path.realpath`: what does not exist yet keeps its name, also behind a link that leads nowhere. */
 function resolved(given: string): string {
-  const rest: string[] = [];
-  for (let known = path.resolve(given); ; known = path.dirname(known)) {
-    try {
-      return path.join(realpathSync(known), ...rest);
-    } catch {
-      if (known === path.dirname(known)) return path.join(known, ...rest);
-      rest.unshift(path.basename(known));
+  const whole = path.resolve(given);
+  try {
+    return realpathSync(whole);
+  } catch {
+    return walked(whole);
+  }
+}
+
+function walked(whole: string): string {
+  const { root } = path.parse(whole);
+  let current = root;
+  const left = whole.slice(root.length).split(path.sep).filter(Boolean);
+  for (let links = 0; left.length > 0; ) {
+    const name = left.shift() ?? "";
+    const next = name === ".." ? path.dirname(current) : path.join(current, name);
+    const target = name === "." || name === ".." ? "" : linkTarget(next);
+    if (!target || (links += 1) > LINKS_MAX) {
+      current = next;
+      continue;
     }
+    if (path.isAbsolute(target)) current = path.parse(target).root;
+    left.unshift(...target.split(path.sep).filter((part) => part !== "" && part !== "."));
+  }
+  return current;
+}
+
+function linkTarget(given: string): string {
+  try {
+    return readlinkSync(given);
+  } catch {
+    return ""; // no link, or nothing at all
   }
 }

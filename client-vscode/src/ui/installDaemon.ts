@@ -1,0 +1,110 @@
+/** The command that installs the daemon into an environment of the extension's own. */
+
+import * as vscode from "vscode";
+
+import { PalaceError } from "../core/errors";
+import { install, type Installed, packageOf, type Step } from "../core/installing";
+import { findInstallers, type FindOptions, type Probe } from "../core/python";
+import type { Parts } from "./parts";
+import type { Settings } from "./settings";
+
+export type FindOptionsOf = (context: vscode.ExtensionContext, settings: Settings) => Promise<FindOptions>;
+
+const STEPS: Readonly<Record<Step, { readonly words: string; readonly percent: number }>> = {
+  venv: { words: "Making the environment", percent: 0 },
+  libraries: { words: "Installing libraries", percent: 10 },
+  model: { words: "Fetching the model", percent: 75 },
+};
+
+let running: Promise<void> | undefined;
+
+/** Asks what there is to ask, installs with progress, and starts the daemon. One at a time in a window. */
+export function installDaemon(parts: Parts, findOptions: FindOptionsOf): Promise<void> {
+  running ??= asked(parts, findOptions).finally(() => {
+    running = undefined;
+  });
+  return running;
+}
+
+async function asked(parts: Parts, findOptions: FindOptionsOf): Promise<void> {
+  const what = packageOf(parts.context.extensionPath);
+  if (!what) {
+    throw new PalaceError("this extension was packaged without the daemon", "install", "install the package palace-daemon yourself and name its Python in the setting palace.python");
+  }
+  if (!(await agreesToClear(parts))) return;
+  const options = await findOptions(parts.context, parts.settings());
+  const python = await chosen(await vscode.window.withProgress({ location: vscode.ProgressLocation.Window, title: "Looking for Python" }, () => findInstallers(options)));
+  if (!python) return;
+  parts.log.info(`installing with ${python.executable} (Python ${python.pythonVersion})`);
+  const begunAt = Date.now();
+  const installed = await vscode.window.withProgress(
+    { location: vscode.ProgressLocation.Notification, title: "Palace", cancellable: true },
+    (progress, token) => {
+      const giveUp = new AbortController();
+      token.onCancellationRequested(() => {
+        giveUp.abort();
+      });
+      return install({
+        python: python.executable,
+        storage: options.storage,
+        what,
+        ...(options.env ? { env: options.env } : {}),
+        signal: giveUp.signal,
+        onStep: reporting(progress),
+        log: (words) => {
+          parts.log.error(words);
+        },
+      });
+    },
+  );
+  parts.log.info(`installed palace-daemon ${installed.python.daemonVersion ?? ""} in ${Date.now() - begunAt} ms`);
+  await used(parts, installed);
+}
+
+/** Whether the setting that would keep the new environment from being used may go. */
+async function agreesToClear(parts: Parts): Promise<boolean> {
+  const named = parts.settings().python;
+  if (!named) return true;
+  const go = "Install and Clear the Setting";
+  const detail = `It names ${named}, and is used before any other Python. To use the daemon that is installed now, the setting has to be empty.`;
+  return (await vscode.window.showWarningMessage("The setting palace.python names a Python.", { modal: true, detail }, go)) === go;
+}
+
+async function chosen(installers: readonly Probe[]): Promise<Probe | undefined> {
+  if (installers.length === 0) {
+    throw new PalaceError(
+      "no Python 3.11 or later with its module venv was found",
+      "install",
+      "install one (on Debian and Ubuntu: sudo apt install python3-venv), or name one in the setting palace.python, then run the command again",
+    );
+  }
+  if (installers.length === 1) return installers[0];
+  const items = installers.map((python) => ({ label: `Python ${python.pythonVersion}`, description: python.executable, python }));
+  const picked = await vscode.window.showQuickPick(items, { placeHolder: "Which Python makes the environment?", matchOnDescription: true });
+  return picked?.python;
+}
+
+function reporting(progress: vscode.Progress<{ message?: string; increment?: number }>): (step: Step, detail: string) => void {
+  let percent = 0;
+  return (step, detail) => {
+    const { words, percent: at } = STEPS[step];
+    progress.report({ message: detail ? `${words}: ${detail}` : words, increment: Math.max(0, at - percent) });
+    percent = Math.max(percent, at);
+  };
+}
+
+async function used(parts: Parts, installed: Installed): Promise<void> {
+  if (parts.settings().python) {
+    await vscode.workspace.getConfiguration("palace").update("python", undefined, vscode.ConfigurationTarget.Global);
+  }
+  if (installed.modelProblem) {
+    parts.log.warn(`the model is not there yet: ${installed.modelProblem}`);
+    void vscode.window.showWarningMessage("Palace is installed, but its model could not be fetched. Recall finds words until then; the daemon tries again by itself.");
+  }
+  try {
+    await parts.palace.restart();
+  } catch (error) {
+    const { kind } = parts.palace.state;
+    if (kind !== "failed" && kind !== "missing") throw error; // those are told as states, with buttons
+  }
+}

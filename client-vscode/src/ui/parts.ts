@@ -1,0 +1,20 @@
+/** What every part of the editor's side is given. */
+
+import type * as vscode from "vscode";
+
+import type { Palace } from "../core/palace";
+import type { Settings } from "./settings";
+
+export interface Parts {
+  readonly palace: Palace;
+  readonly log: vscode.LogOutputChannel;
+  /** Read anew at each use, so that changes apply at once. */
+  readonly settings: () => Settings;
+  readonly context: vscode.ExtensionContext;
+  /**
+   * The daemon's command line up to its subcommand: `[python, "-m", "palace_daemon", "--data-dir", directory]`.
+   *
+   * @throws PalaceError `notRunning` where no Python with the package was found.
+   */
+  readonly commandLine: () => Promise<readonly string[]>;
+}

@@ -1,0 +1,143 @@
+/** Notifications of long mining: of a first run by itself, and of what a person asked for. */
+
+import * as vscode from "vscode";
+
+import type { ProgressValue } from "../core/protocol";
+import { mineWords, progressWords } from "../core/miningText";
+import { workWords } from "../core/statusText";
+import type { Work } from "../core/statusWork";
+import type { Parts } from "./parts";
+import { complain } from "./recentSessions";
+
+type Report = vscode.Progress<{ message?: string; increment?: number }>;
+
+/**
+ * Shows at most one notification at a time. Its Cancel pauses mining, as a person expects of it; to see it no more while
+ * mining goes on, the editor's own button hides it.
+ */
+export class Mining implements vscode.Disposable {
+  #isAsked = false;
+  #shown: FirstRunNotice | undefined;
+
+  constructor(private readonly parts: Parts) {}
+
+  dispose(): void {
+    this.#shown?.end();
+  }
+
+  /** Shows, changes or takes away the notification of a first run. */
+  follow(verdict: "show" | "no", work: Work | undefined): void {
+    if (verdict === "no") {
+      this.#shown?.end();
+      return;
+    }
+    if (this.#isAsked) return; // what the person asked for tells the same
+    this.#shown ??= this.#show();
+    if (work) this.#shown.tell(work);
+  }
+
+  #show(): FirstRunNotice {
+    const notice = new FirstRunNotice(() => {
+      if (this.#shown === notice) this.#shown = undefined;
+    });
+    void vscode.window.withProgress(
+      { location: vscode.ProgressLocation.Notification, title: "Palace reads your sessions for the first time (Cancel pauses it)", cancellable: true },
+      (report, token) => {
+        token.onCancellationRequested(() => {
+          notice.end();
+          void this.#pause();
+        });
+        return notice.shown(report);
+      },
+    );
+    return notice;
+  }
+
+  /** Mines everything that is watched, with progress, and says what came of it; asks first where mining is paused. */
+  async mineNow(isPaused: boolean): Promise<void> {
+    if (this.#isAsked) return;
+    if (isPaused) {
+      const text = "Palace: mining is paused, so nothing is read.";
+      if ((await vscode.window.showInformationMessage(text, "Resume and Mine")) === undefined) return;
+    }
+    this.#isAsked = true;
+    this.#shown?.end();
+    const asked = new AbortController();
+    try {
+      if (isPaused) await this.parts.palace.request("palace/resume", {});
+      const done = await vscode.window.withProgress(
+        { location: vscode.ProgressLocation.Notification, title: "Palace: mining (Cancel pauses it)", cancellable: true },
+        async (report, token) => {
+          token.onCancellationRequested(() => {
+            asked.abort();
+            void this.#pause();
+          });
+          const onProgress = reporter(report);
+          return await this.parts.palace.request("palace/mine", { wait: true }, { signal: asked.signal, onProgress });
+        },
+      );
+      const { text, isBad } = mineWords(done);
+      if (!isBad) void vscode.window.showInformationMessage(text);
+      else if ((await vscode.window.showWarningMessage(text, "Show Status")) !== undefined) await vscode.commands.executeCommand("palace.showStatus");
+    } catch (error) {
+      complain(error);
+    } finally {
+      this.#isAsked = false;
+    }
+  }
+
+  async #pause(): Promise<void> {
+    try {
+      await this.parts.palace.request("palace/pause", {});
+      const text = "Palace: mining is paused. Recall finds what has been read so far.";
+      if ((await vscode.window.showInformationMessage(text, "Resume")) !== undefined) await vscode.commands.executeCommand("palace.resume");
+    } catch (error) {
+      complain(error);
+    }
+  }
+}
+
+/** The notification of a first run; the editor shows it a moment after it was asked to. */
+class FirstRunNotice {
+  #report: Report | undefined;
+  #percent = 0;
+  #latest: Work | undefined;
+  #resolve: () => void = () => undefined;
+  readonly #over = new Promise<void>((resolve) => {
+    this.#resolve = resolve;
+  });
+
+  constructor(private readonly onEnd: () => void) {}
+
+  shown(report: Report): Promise<void> {
+    this.#report = report;
+    if (this.#latest) this.tell(this.#latest);
+    return this.#over;
+  }
+
+  tell(work: Work): void {
+    this.#latest = work;
+    if (!this.#report) return;
+    const now = work.percent ?? 0;
+    // Vectors begin anew after the files: the bar stays where it is until they are further.
+    this.#report.report({ message: workWords(work), increment: Math.max(0, now - this.#percent) });
+    this.#percent = Math.max(this.#percent, now);
+  }
+
+  end(): void {
+    this.#resolve();
+    this.onEnd();
+  }
+}
+
+/** Turns the daemon's progress, whose percentages begin anew with each stage, into the editor's increments. */
+function reporter(report: Report): (value: ProgressValue) => void {
+  let shown = 0;
+  return (value) => {
+    const message = progressWords(value);
+    if (message === "") return;
+    const now = value.percentage ?? shown;
+    report.report({ message, increment: Math.max(0, now - shown) });
+    shown = Math.max(shown, now);
+  };
+}

@@ -1,0 +1,17 @@
+import assert from "node:assert/strict";
+import { test } from "node:test";
+
+import "./support/fakeVscode";
+
+import { registerChat } from "../../src/ui/chat";
+import type { Parts } from "../../src/ui/parts";
+
+test("the oldest version of VS Code, which knows neither tools nor MCP, is left alone", () => {
+  const logged: string[] = [];
+  const parts = { log: { debug: (text: string) => logged.push(text) } } as unknown as Parts;
+  registerChat(parts).dispose();
+  assert.deepEqual(logged, [
+    "This version of VS Code has no language model tools.",
+    "This version of VS Code has no MCP servers of extensions.",
+  ]);
+});

@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 from collections.abc import Callable, Collection, Iterator, Sequence
 from typing import NamedTuple
 
 import numpy as np
 
 from palace_daemon.core.ports import Embedder
-from palace_daemon.store import hits, matrix, statements, views
+from palace_daemon.store import hits, matrix, statement_mirror, statements, views
+from palace_daemon.store.columns import NEVER
 from palace_daemon.store.mirror import Snapshot
 from palace_daemon.store.spans import text_hash
 from palace_daemon.store.sqlite import Connection, batches
-from palace_daemon.store.statement_mirror import Statements
 
 _EMBED_TEXTS = 64
+_NO_VECTORS = np.empty((0, 0), np.float32)
 
 
 class OneState:
@@ -90,17 +92,20 @@ def filled(
 
 
 def _with(drawers: Snapshot, texts: Texts, vectors: dict[bytes, bytes], space: str) -> Snapshot:
-    count = len(drawers.ids)
-    has_vector = np.zeros(count, np.bool_)
-    has_vector[[row for row, _, _ in texts.drawers]] = True
-    said = [(at, vectors[hash_]) for at, (_, hash_, _, _) in enumerate(texts.statements)]
-    return drawers._replace(
-        has_vector=has_vector,
-        chunks=matrix.with_vectors((), [(row, vectors[hash_]) for row, hash_, _ in texts.drawers], count),
-        statements=Statements(
+    embedded_at = np.full(len(drawers.drawers), NEVER)
+    embedded_at[[row for row, _, _ in texts.drawers]] = 0
+    shown = matrix.unpacked([vectors[hash_] for _, hash_, _ in texts.drawers]) if texts.drawers else _NO_VECTORS
+    placed = np.zeros((len(embedded_at), shown.shape[1]), np.float32)
+    placed[[row for row, _, _ in texts.drawers]] = shown
+    said = [vectors[hash_] for _, hash_, _, _ in texts.statements]
+    return dataclasses.replace(
+        drawers,
+        embedded_at=embedded_at,
+        vectors=matrix.of_vectors(placed) if texts.drawers else matrix.NOTHING,
+        statements=statement_mirror.of_vectors(
             np.array([one[0] for one in texts.statements], np.int64),
             np.array([one[3] for one in texts.statements], np.bool_),
-            matrix.with_vectors((), said, len(said)),
+            matrix.unpacked(said) if said else _NO_VECTORS,
         ),
         model=space,
     )

@@ -48,6 +48,7 @@ ONLY_PLACE: dict[str, set[str]] = {
     "onnx": {"embed", "models"},
     "safetensors": {"embed", "models"},
     "watchdog": {"watch"},
+    "numkong": {"store"},
     "pygls": {"rpc"},
     "lsprotocol": {"rpc"},
     "mcp": {"agents"},

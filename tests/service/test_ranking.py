@@ -16,7 +16,7 @@ from palace_daemon.config import Config, WatchConfig
 from palace_daemon.core import rank
 from palace_daemon.embed import minilm, registry
 from palace_daemon.model import Hit, RecallAnswer, RecallQuery
-from palace_daemon.service import ranking
+from palace_daemon.service import cosines, ranking
 from palace_daemon.service.build import build
 from palace_daemon.service.palace import LivePalace
 from palace_daemon.watch.scripted import ScriptedNotifier
@@ -117,7 +117,7 @@ def test_no_score_is_above_its_bound(garden: Any, question: str, monkeypatch: py
     (one,) = made
     close = one.best(100)
     assert len(close.rows) == 100
-    assert (close.totals <= one.bound[close.rows] + ranking.ROUNDING).all()
+    assert (close.totals <= one.bound[close.rows] + cosines.ROUNDING).all()
     assert [hit.score for hit in answer.hits] == pytest.approx(sorted(close.totals.tolist(), reverse=True), abs=1e-8)
 
 

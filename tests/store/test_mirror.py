@@ -15,11 +15,12 @@ DIM = 8
 
 
 def view(snapshot: Snapshot) -> dict[int, tuple[Any, ...]]:
-    """Return what the snapshot says of each drawer, without row numbers."""
+    """Return what the snapshot says of each drawer, without row numbers; of vectors what is remembered."""
     rows = np.flatnonzero(snapshot.ids >= 0)
     found = {}
     for row in rows.tolist():
-        vector = snapshot.vectors(np.array([row]))[0].tolist() if snapshot.has_vector[row] else None
+        vector = snapshot.vectors.near(np.array([row]))[0].tolist() if snapshot.has_vector[row] else None
+        said, _ = snapshot.statements.rows(snapshot.exchanges[row : row + 1])
         found[int(snapshot.ids[row])] = (
             int(snapshot.sessions[row]),
             snapshot.project_names[snapshot.projects[row]],
@@ -27,7 +28,7 @@ def view(snapshot: Snapshot) -> dict[int, tuple[Any, ...]]:
             int(snapshot.started_at[row]),
             float(snapshot.lengths[row]),
             int(snapshot.exchanges[row]),
-            sorted(snapshot.statements.vectors(snapshot.statements.rows(snapshot.exchanges[row : row + 1])).tolist()),
+            sorted(snapshot.statements.vectors.near(said).tolist()),
             bool(snapshot.is_live[row]),
             vector,
         )
@@ -159,20 +160,20 @@ def test_following_reads_only_what_changed(store: Any) -> None:
 
 
 def test_loading_everything_sorts_nothing(store: Any) -> None:
-    steps = plan(store, mirror._LOAD_ALL, "m", -1)
+    steps = plan(store, mirror._LOAD_ALL, "m")
     assert steps[0] == "SCAN d"
     assert [step for step in steps[1:] if not step.startswith("SEARCH")] == []
 
 
 def test_a_reply_that_grows_loads_few_drawers_again(store: Any, save: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     loaded: list[int] = []
-    put = mirror._Edit.put
+    append = mirror._Drawers._append
 
-    def counted(edit: Any, one: Any, project: int, agent: int) -> None:
-        loaded.append(one.drawer_id)
-        put(edit, one, project, agent)
+    def counted(drawers: Any, batch: Any, generation: int) -> None:
+        loaded.extend(one.drawer_id for one in batch)
+        append(drawers, batch, generation)
 
-    monkeypatch.setattr(mirror._Edit, "put", counted)
+    monkeypatch.setattr(mirror._Drawers, "_append", counted)
     reply = "\n\n".join(f"Gauge {n} drifted by some millimetres in the night." for n in range(300))
     save(store, "/a.jsonl", exchange("1", reply=reply))
     with store.read_with_drawers() as (_, snapshot):
@@ -184,16 +185,100 @@ def test_a_reply_that_grows_loads_few_drawers_again(store: Any, save: Any, monke
         assert view(snapshot) == fresh(store)
 
 
+def test_adding_an_exchange_copies_nothing_of_what_is_held(store: Any, save: Any) -> None:
+    store.use_model("m")
+    dice = random.Random(3)
+    for number in range(60):
+        save(
+            store, "/a.jsonl", exchange(str(number), f"Jar {number}? We keep it lit.", ordinal=number), is_at_end=False
+        )
+    embed_pending(store, dice, 1_000)
+    with store.read_with_drawers() as (_, before):
+        pass
+    save(store, "/a.jsonl", exchange("60", "Jar 60? We keep it dark.", ordinal=60), is_at_end=False)
+    embed_pending(store, dice, 1_000)
+    with store.read_with_drawers() as (_, after):
+        pass
+    assert (len(before.drawers), len(after.drawers)) == (60, 61)
+    for old, new in ((before, after), (before.statements, after.statements), (before.vectors, after.vectors)):
+        fields = vars(old) if old is before else old._asdict()
+        arrays = [name for name, value in fields.items() if isinstance(value, np.ndarray) and name in fields]
+        assert len(arrays) >= 4
+        for name in arrays:
+            if name not in ("ids", "is_held", "is_live", "has_vector"):  # worked out when somebody asks
+                assert np.shares_memory(getattr(old, name), getattr(new, name)), name
+    assert all(old is new for old, new in zip(before.vectors.chunks, after.vectors.chunks, strict=True))
+
+
+@pytest.mark.parametrize("count", [4, 40])
+def test_what_following_reads_and_writes_does_not_grow_with_the_store(
+    store: Any, save: Any, count: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store.use_model("m")
+    dice = random.Random(3)
+    for number in range(count):
+        save(
+            store, "/a.jsonl", exchange(str(number), f"Jar {number}? We keep it lit.", ordinal=number), is_at_end=False
+        )
+    embed_pending(store, dice, 1_000)
+    with store.read_with_drawers():
+        pass
+    rows: list[int] = []
+    counts = {"steps": 0}
+    put = matrix.Matrix.put
+
+    def counted(made: Any, places: Any, keys: Any, drawn: Any) -> None:
+        rows.append(len(places))
+        put(made, places, keys, drawn)
+
+    monkeypatch.setattr(matrix.Matrix, "put", counted)
+    save(store, "/a.jsonl", exchange("new", "Jar x? We keep it dark.", ordinal=count), is_at_end=False)
+    embed_pending(store, dice, 1_000)
+    with store.read() as connection:
+        connection.set_progress_handler(lambda: counts.update(steps=counts["steps"] + 1), 1)
+        snapshot = store._mirror.at(connection)
+        connection.set_progress_handler(None, 1)
+    assert snapshot is not None
+    assert len(snapshot.drawers) == count + 1
+    assert sum(rows) == 2  # a drawer and a statement
+    assert 0 < counts["steps"] < 700
+
+
+def test_a_snapshot_finds_its_own_rows_of_drawers_that_moved_since(store: Any, save: Any) -> None:
+    save(store, "/a.jsonl", exchange("1"), exchange("2", "Other?", ordinal=1))
+    shown = []
+    for number in range(4):
+        with store.read_with_drawers() as (_, snapshot):
+            shown.append((snapshot, view(snapshot)))
+        save(store, "/a.jsonl", exchange("1", cwd=f"/p{number}"), exchange("2", "Other?", ordinal=1))
+    assert len({snapshot.generation for snapshot, _ in shown}) == 4
+    for snapshot, before in shown:
+        assert view(snapshot) == before
+        assert snapshot.rows_of(np.array([1, 2, 999])).tolist()[2] == -1
+
+
+def test_where_much_changes_everything_is_loaded_once(store: Any, save: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(mirror, "_FEW_ROWS", 4)
+    turns = [exchange(str(number), f"Jar {number}?", ordinal=number) for number in range(20)]
+    save(store, "/a.jsonl", *turns)
+    with store.read_with_drawers():
+        pass
+    save(store, "/a.jsonl", *(exchange(str(number), f"Jug {number}?", ordinal=number) for number in range(20)))
+    with store.read_with_drawers() as (_, snapshot):
+        assert len(snapshot.drawers) == 20
+        assert view(snapshot) == fresh(store)
+
+
 # ---------------------------------------------------------------------------------------------------------- statements
 
 
 def said(snapshot: Snapshot) -> list[tuple[int, bool, list[float]]]:
     """Return the living statements: exchange, whether a wish, vector."""
     held = snapshot.statements
-    return sorted(
-        (int(held.exchanges[row]), bool(held.is_wish[row]), held.vectors(np.array([row]))[0].tolist())
-        for row in np.flatnonzero(held.exchanges >= 0).tolist()
-    )
+    exchanges = np.arange(snapshot.exchange_limit + 3)
+    rows, owners = held.rows(exchanges)
+    vectors = held.vectors.near(rows).tolist()
+    return sorted(zip(exchanges[owners].tolist(), held.is_wish[rows].tolist(), vectors, strict=True))
 
 
 def loaded_anew(store: Any) -> list[tuple[int, bool, list[float]]]:
@@ -209,12 +294,9 @@ def test_statements_say_whether_they_are_wishes(store: Any, save: Any) -> None:
     embed_pending(store, random.Random(1), 10)
     with store.read_with_drawers() as (_, snapshot):
         assert [is_wish for _, is_wish, _ in said(snapshot)].count(True) == 1
-        query = np.eye(1, DIM, dtype=np.float32)[0]
         held = snapshot.statements
-        wish = held.vectors(np.flatnonzero(held.is_wish))[0]
-        stated, wished = snapshot.statement_cosines(query)
-        assert wished.tolist() == pytest.approx([float(wish @ query)])
-        assert stated[0] >= wished[0]
+        most = np.array([0.25, 0.5], np.float32)[held.is_wish.astype(np.int64)]
+        assert held.by_exchange(most, snapshot.exchange_limit)[snapshot.exchanges].tolist() == [0.5]
 
 
 def test_following_statements_equals_loading_anew_in_any_history(
@@ -252,8 +334,8 @@ def test_an_exchange_that_vanishes_takes_its_statements_and_leaves_the_others(st
     save(store, "/a.jsonl", withdrawn_keys=("claude-code:2",))
     with store.read_with_drawers() as (_, snapshot):
         assert said(snapshot) == loaded_anew(store) == []
-        stated, wished = snapshot.statement_cosines(np.eye(1, DIM, dtype=np.float32)[0])
-        assert set(stated.tolist()) | set(wished.tolist()) == {-1.0}
+        nothing = np.zeros(len(snapshot.statements.runs), np.float32)
+        assert set(snapshot.statements.by_exchange(nothing, snapshot.exchange_limit).tolist()) == {-1.0}
 
 
 def test_another_exchange_under_the_id_of_one_that_vanished_has_its_own_statements(store: Any, save: Any) -> None:
@@ -273,7 +355,7 @@ def test_another_exchange_under_the_id_of_one_that_vanished_has_its_own_statemen
 def test_where_most_statements_are_dead_they_are_loaded_anew(
     store: Any, save: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(matrix, "CHUNK_ROWS", 4)
+    monkeypatch.setattr(mirror, "_FEW_ROWS", 4)
     store.use_model("m")
     longest = 0
     for number in range(12):
@@ -281,14 +363,14 @@ def test_where_most_statements_are_dead_they_are_loaded_anew(
         embed_pending(store, random.Random(number), 10)
         with store.read_with_drawers() as (_, snapshot):
             assert len(said(snapshot)) == 2
-            longest = max(longest, len(snapshot.statements.exchanges))
+            longest = max(longest, len(snapshot.statements.runs))
     assert 2 < longest < 10
 
 
 def test_following_statements_reads_only_what_changed(store: Any) -> None:
     steps = plan(store, statement_mirror._LOAD_CHANGED, "m", "[1]")
     assert steps[0].startswith("SEARCH s USING PRIMARY KEY (exchange_id=?)")
-    steps += plan(store, statement_mirror._LOAD_EMBEDDED, "m", 5)
+    steps += plan(store, statement_mirror._EMBEDDED, "m", 5)
     assert "SEARCH v USING INDEX vectors_generation (model=? AND generation>?)" in steps
     assert [step for step in steps if step.startswith("SCAN") and "json_each" not in step] == []
 

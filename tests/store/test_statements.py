@@ -257,10 +257,10 @@ def test_a_statement_that_changes_reaches_mirrors_though_no_drawer_does(store: A
     save(store, "/a.jsonl", exchange("1", "We moved the lamp."))
     embed(store)
     with store.read_with_drawers() as (_, snapshot):
-        assert len(snapshot.statements.rows(snapshot.exchanges)) == 1
+        assert len(snapshot.statements.rows(snapshot.exchanges)[0]) == 1
     save(store, "/a.jsonl", exchange("1", "We moved the lamp.", user_kind="automated"))
     with store.read_with_drawers() as (_, snapshot):
-        assert len(snapshot.statements.rows(snapshot.exchanges)) == 0
+        assert len(snapshot.statements.rows(snapshot.exchanges)[0]) == 0
 
 
 def test_in_any_history_rows_follow_the_exchanges(store: Any, save: Any) -> None:

@@ -12,21 +12,21 @@ from numpy.typing import NDArray
 from palace_daemon.core import analysis, dates, rank
 from palace_daemon.core.ports import Float32, StopSignal
 from palace_daemon.errors import CancelledError
+from palace_daemon.service.cosines import ROUNDING, Cosines, Found
+from palace_daemon.service.scope import Scope
 from palace_daemon.store import postings
-from palace_daemon.store.mirror import Snapshot
 from palace_daemon.store.sqlite import Connection
 
 CANDIDATES_MIN = 200
 """Drawers that are read closely at first; more are where one of those left out could still be among the best."""
-ROUNDING = 1e-5
-"""More than float32 products can be off by."""
-
+TYPICAL_READ_MAX = 256
+"""Drawers whose stored vectors are read for a median; of more the rounded vectors give it, off by some 1e-5."""
 Rows = NDArray[np.int64]
 Float64 = NDArray[np.float64]
 
 
 class Words:
-    """What the words of a question find: one entry of ``postings`` for each of its terms.
+    """What the words of a question find: one entry of ``postings`` for each of its terms, by place in the scope.
 
     The name of a drawer's project counts as standing in each of its sentences: who asks for a thing "in tidepool" means
     drawers that rarely name it.
@@ -35,70 +35,96 @@ class Words:
     def __init__(
         self,
         connection: Connection,
-        drawers: Snapshot,
-        collection: NDArray[np.bool_],
+        scope: Scope,
         terms: Sequence[str],
         stop: StopSignal | None,
     ) -> None:
-        """Look up ``terms`` among the rows of ``collection``."""
-        self.collection = collection
-        self._drawers = drawers
-        projects = [_terms_of_name(name) for name in drawers.project_names]
+        """Look up ``terms`` among the members of the collection."""
+        state = scope.state
+        self._scope = scope
+        count = int(np.count_nonzero(scope.members))
+        is_usual = count == state.live_count
+        length = state.live_length if is_usual else float(state.lengths.sum(where=scope.members))
+        self.collection = rank.Collection(count=count, length=length)
+        projects = [_terms_of_name(name) for name in state.project_names]
         self.postings: list[rank.TermPostings] = []
         for term in dict.fromkeys(terms):
             check(stop)
             named = [code for code, names in enumerate(projects) if term in names]
             self.postings.append(self._look_up(connection, term, named))
-        self.bm25 = rank.bm25(self.postings, drawers.lengths, collection)
-        self.coverage = rank.coverage(self.postings, collection)
+        self.bm25 = rank.bm25(self.postings, scope.lengths, self.collection)
+        self.coverage = rank.coverage(self.postings, scope.size, self.collection)
 
     def _look_up(self, connection: Connection, term: str, projects: Sequence[int]) -> rank.TermPostings:
         held = postings.read(connection, term)
-        rows = self._drawers.rows_of(held.ids)
-        kept = rows >= 0
-        kept[kept] = self.collection[rows[kept]]
-        order = np.argsort(rows[kept], kind="stable")
-        found = rank.TermPostings(
-            term=term,
-            rows=rows[kept][order],
-            frequencies=held.frequencies[kept][order],
-            masks=held.masks[kept][order],
-        )
-        if not projects:
-            return found
-        return rank.with_everywhere(found, np.flatnonzero(np.isin(self._drawers.projects, projects) & self.collection))
+        rows = self._scope.state.known_rows_of(held.ids)
+        frequencies, masks = held.frequencies, held.masks
+        kept = self._scope.members[rows]
+        if not kept.all():
+            rows, frequencies, masks = rows[kept], frequencies[kept], masks[kept]
+        if not (rows[1:] > rows[:-1]).all():  # rows follow the ids but for drawers that changed
+            order = np.argsort(rows, kind="stable")
+            rows, frequencies, masks = rows[order], frequencies[order], masks[order]
+        found = rank.TermPostings(term=term, rows=rows, matches=len(rows), frequencies=frequencies, masks=masks)
+        if projects:
+            named = np.isin(self._scope.state.projects, projects) & self._scope.members
+            found = rank.with_everywhere(found, np.flatnonzero(named))
+        return self._scope.narrowed(found)
 
 
 def evidence(
-    drawers: Snapshot,
+    connection: Connection,
+    scope: Scope,
     words: Words,
-    in_scope: NDArray[np.bool_],
-    query_vec: Float32 | None,
+    cosines: Cosines | None,
     spans: Sequence[dates.DateSpan],
     *,
     is_request: bool,
 ) -> rank.Evidence:
-    """Return what words, vectors and dates say of every drawer."""
-    cosines = stated = wished = None
-    if query_vec is not None and drawers.chunks:
-        cosines = drawers.cosines(query_vec).astype(np.float64)
-        stated, wished = (found.astype(np.float64) for found in drawers.statement_cosines(query_vec))
+    """Return what words, vectors and dates say of every drawer in scope, the vectors as bounds."""
+    most = stated = wished = None
+    typical = 0.0
+    if cosines is not None:
+        most, off = cosines.drawers()
+        typical = _typical(connection, scope, words, cosines, most)
+        most += off
+        stated, wished = cosines.stated()
     return rank.Evidence(
-        in_scope=in_scope,
+        in_scope=scope.in_scope,
         bm25=words.bm25,
         coverage=words.coverage,
-        cosines=cosines,
-        has_vector=drawers.has_vector,
+        cosines=most,
+        has_vector=scope.has_vector,
+        typical=typical,
         statements=stated,
         wishes=wished if is_request else None,
-        dates=rank.date_lift(spans, drawers.started_at),
+        dates=_dates(scope, spans) if spans else None,
     )
+
+
+def _typical(connection: Connection, scope: Scope, words: Words, cosines: Cosines, rounded: Float32) -> float:
+    """Return what stands for the cosine of drawers that lack a vector; of many the rounded vectors tell well enough."""
+    if scope.has_vector[scope.in_scope].all():
+        return 0.0
+    known = np.flatnonzero(scope.has_vector & scope.in_scope & (words.bm25 > 0.0))
+    if len(known) > TYPICAL_READ_MAX:
+        return rank.typical_cosine(rounded[known])
+    return rank.typical_cosine(cosines.drawers_exactly(connection, known))
+
+
+def _dates(scope: Scope, spans: Sequence[dates.DateSpan]) -> Float64 | None:
+    """Return how well dates fit; None where none of the whole store does."""
+    lift = rank.date_lift(spans, scope.started_at)
+    if lift.any() or rank.date_lift(spans, scope.state.started_at).any():
+        return lift
+    return None
 
 
 class Close(NamedTuple):
     """Drawers that were read closely."""
 
     rows: Rows
+    """Places in the scope."""
     parts: dict[str, Float64]
     """Exact, by signal: ``[k]``."""
     totals: Float64
@@ -108,75 +134,67 @@ class Ranking:
     """The scores of all drawers in scope for one question. Reads closely what can matter."""
 
     def __init__(
-        self, drawers: Snapshot, words: Words, scored: rank.Scored, query_vec: Float32 | None, weights: rank.Weights
+        self,
+        connection: Connection,
+        drawers: Scope,
+        words: Words,
+        scored: rank.Scored,
+        cosines: Cosines | None,
     ) -> None:
-        """Take one state of the drawers and what was found in it."""
+        """Take the drawers in scope and what was found of them; ``connection`` is in the transaction of their state."""
         self.drawers = drawers
         self.words = words
         self.bound: Float64 = scored.bound
         """The most that each drawer can come to; ``-inf`` out of scope."""
-        self.count = int(np.count_nonzero(np.isfinite(scored.bound)))
+        self.count = drawers.count
         """Drawers in scope."""
+        self._connection = connection
         self._scored = scored
-        self._query_vec = query_vec
-        self._weights = weights
+        self._cosines = cosines
 
     def best(self, count: int) -> Close:
         """Return the ``count`` best drawers, the newer of those that tie, and all that tie in this as well.
 
-        Only candidates are read closely. What is left out cannot be better than its bound, so the result is that of
-        reading everything.
+        Only candidates are looked at, and of these only those are read closely that can be among the best. What is
+        left out cannot be better than its bound, so the result is that of reading everything.
         """
         candidates = max(CANDIDATES_MIN, 4 * count)
         while True:
-            close = self.read(rank.candidates(self.bound, candidates))
+            places = rank.candidates(self.bound, candidates)
+            close = self.read(self._that_matter(places, count))
             keep = rank.candidates(close.totals, count, self.drawers.started_at[close.rows])
-            is_all = len(close.rows) == self.count
-            if is_all or close.totals[keep[-1]] > self.bound[close.rows[-1]] + ROUNDING:
+            is_all = len(places) == self.count
+            if is_all or close.totals[keep[-1]] > self.bound[places[-1]] + ROUNDING:
                 return Close(
                     close.rows[keep], {name: values[keep] for name, values in close.parts.items()}, close.totals[keep]
                 )
             candidates *= 4
 
     def read(self, rows: Rows) -> Close:
-        """Return the exact scores of ``rows``."""
-        parts = self._exact_parts(rows)
-        return Close(rows, parts, sum((parts[name] for name in sorted(parts)), np.zeros(len(rows), np.float64)))
+        """Return the exact scores of ``rows``, places in the scope."""
+        found = None if self._cosines is None else self._cosines.exact(self._connection, rows)
+        parts = self._parts(rows, self._sentences(rows), found)
+        return Close(rows, parts, _sum(parts, len(rows)))
 
-    def _exact_parts(self, rows: Rows) -> dict[str, Float64]:
-        scored, words, query_vec = self._scored, self.words, self._query_vec
-        parts = {name: values[rows] for name, values in scored.parts.items()}
-        if scored.sentence_weight:
-            parts["sentence"] = scored.sentence_weight * rank.sentence_coverage(words.postings, words.collection, rows)
-        if query_vec is None or scored.cosines is None:
-            return parts
-        cosines = rank.exact_cosines(self.drawers.vectors(rows), query_vec)
-        cosines = np.where(self.drawers.has_vector[rows], cosines, scored.cosines[rows])
-        parts["cosine"] = self._weights.cosine * cosines
-        stated, wished = _stated_exactly(self.drawers, rows, query_vec)
-        parts["statement"] = self._weights.statement * np.maximum(stated, cosines)
-        if "wish" in parts:
-            parts["wish"] = self._weights.wish * rank.wish_lift(wished)
-        return parts
+    def _that_matter(self, rows: Rows, count: int) -> Rows:
+        """Return those of ``rows`` that can be among the ``count`` best of them, from what is in memory."""
+        if len(rows) <= count or self._cosines is None:
+            return rows
+        sentences = self._sentences(rows)
+        most, least = (_sum(self._parts(rows, sentences, found), len(rows)) for found in self._cosines.near(rows))
+        floor = np.partition(least, len(rows) - count)[len(rows) - count]
+        matter: Rows = rows[most >= floor - ROUNDING]
+        return matter
+
+    def _sentences(self, rows: Rows) -> Float64:
+        return rank.sentence_coverage(self.words.postings, self.words.collection, rows)
+
+    def _parts(self, rows: Rows, sentences: Float64, found: Found | None) -> dict[str, Float64]:
+        return self._scored.parts(rows, sentences, *(found or (None, None, None)))
 
 
-def _stated_exactly(
-    drawers: Snapshot, rows: NDArray[np.int64], query_vec: Float32
-) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Return float64 ``[k]`` twice: the best exact cosine of what each row's exchange states, and of its wishes.
-
-    -1 where it states nothing.
-    """
-    wanted, which = np.unique(drawers.exchanges[rows], return_inverse=True)
-    at = drawers.statements.rows(wanted)
-    owners = np.searchsorted(wanted, drawers.statements.exchanges[at])
-    cosines = rank.exact_cosines(drawers.statements.vectors(at), query_vec) if len(at) else np.empty(0)
-    found = []
-    for chosen in (np.ones(len(at), np.bool_), drawers.statements.is_wish[at]):
-        best = np.full(len(wanted), -1.0)
-        np.maximum.at(best, owners[chosen], cosines[chosen])
-        found.append(best[which])
-    return found[0], found[1]
+def _sum(parts: dict[str, Float64], count: int) -> Float64:
+    return sum((parts[name] for name in sorted(parts)), np.zeros(count, np.float64))
 
 
 @functools.lru_cache(maxsize=4_096)

@@ -18,7 +18,9 @@ from palace_daemon.core.ports import Embedder, Float32, StopSignal
 from palace_daemon.errors import ModelError, RequestError
 from palace_daemon.model import NEIGHBOURS_MAX, Coverage, Freshness, RecallAnswer, RecallQuery
 from palace_daemon.service import hits, shortlist
+from palace_daemon.service.cosines import Cosines
 from palace_daemon.service.ranking import Ranking, Words, check, evidence, project_name
+from palace_daemon.service.scope import Scope
 from palace_daemon.store import spaces, views
 from palace_daemon.store.mirror import Snapshot
 from palace_daemon.store.sqlite import Connection
@@ -81,24 +83,27 @@ class Recall:
             state = self._model_state(drawers.model)
             query_vec = _embedded(read.text, state, drawers.model)
             check(stop)
-            in_scope = self._scope(connection, drawers, query, among)
+            scope = Scope(drawers, self._scope(connection, drawers, query, among))
+            is_request = bool(self._weights.wish) and wishes.is_request(read.text)
+            cosines = None
+            if query_vec is not None and drawers.vectors.chunks:
+                cosines = Cosines(scope, query_vec, wishes=is_request)
             spans = dates.spans(read.text, query.now, query.utc_offset_minutes) if self._weights.date else ()
             terms = query_reader.terms_outside(read, [span.words for span in spans])
-            words = Words(connection, drawers, drawers.is_live | in_scope, terms, stop)
-            is_request = bool(self._weights.wish) and wishes.is_request(read.text)
-            known = evidence(drawers, words, in_scope, query_vec, spans, is_request=is_request)
+            words = Words(connection, scope, terms, stop)
+            known = evidence(connection, scope, words, cosines, spans, is_request=is_request)
             check(stop)
             scored = rank.score(known, self._weights)
-            ranking = Ranking(drawers, words, scored, query_vec, self._weights)
+            ranking = Ranking(connection, scope, words, scored, cosines)
             check(stop)
             groups = shortlist.choose(connection, ranking, query)
             check(stop)
             found, sessions = hits.shown(connection, groups, query, ranking, read)
             freshness = self._freshness(connection, drawers, state, has_question=query_vec is not None)
-        matched = int(np.count_nonzero((words.bm25 > 0.0) & in_scope))
+        matched = int(np.count_nonzero((words.bm25 > 0.0) & scope.in_scope))
         return RecallAnswer(
             hits=found,
-            in_scope=int(np.count_nonzero(in_scope)),
+            in_scope=scope.count,
             matched=matched,
             freshness=freshness,
             took_ms=round((time.perf_counter() - began) * 1000, 3),
@@ -109,7 +114,7 @@ class Recall:
         self, connection: Connection, drawers: Snapshot, query: RecallQuery, among: Collection[int] | None
     ) -> NDArray[np.bool_]:
         """Return which rows the filters let through; they apply before any cut."""
-        mask = drawers.is_live if not query.include_superseded else drawers.ids >= 0
+        mask = drawers.is_live if not query.include_superseded else drawers.is_held
         if query.agent:
             self._check_agent(connection, query.agent)
             mask = mask & _codes_in(drawers.agents, drawers.agent_names, lambda name: name == query.agent)
@@ -122,7 +127,7 @@ class Recall:
         if query.until is not None:
             mask = mask & (drawers.started_at < query.until) & (drawers.started_at != dates.NO_DATE)
         if among is not None:
-            mask = mask & np.isin(drawers.ids, views.drawer_ids(connection, among))
+            mask = mask & _flags(drawers.rows_of(np.array(views.drawer_ids(connection, among), np.int64)), len(mask))
         return mask
 
     def _check_agent(self, connection: Connection, agent: str) -> None:
@@ -143,7 +148,7 @@ class Recall:
         return Freshness(
             sources_pending=self._sources_pending(),
             vectors_pending=pending,
-            drawers=int(np.count_nonzero(drawers.is_live)),
+            drawers=drawers.live_count,
             vectors_used=has_question and bool(np.any(drawers.has_vector)),
             vectors_reason=reason,
             model=state.model_id,
@@ -217,6 +222,13 @@ def _embedded(text: str, state: ModelState, space: str) -> Float32 | None:
     if state.embedder.fingerprint != space:  # a product of vectors of two models is a number without a meaning
         raise ModelError(f"a question in {state.embedder.fingerprint} cannot be compared with vectors of {space}")
     return state.embedder.embed_query(text)
+
+
+def _flags(rows: NDArray[np.int64], count: int) -> NDArray[np.bool_]:
+    """Return which of ``count`` rows are among ``rows``, of which -1 is none."""
+    flags = np.zeros(count, np.bool_)
+    flags[rows[rows >= 0]] = True
+    return flags
 
 
 def _codes_in(codes: NDArray[np.int32], names: Sequence[str], accept: Callable[[str], bool]) -> NDArray[np.bool_]:

@@ -15,7 +15,8 @@ from numpy.typing import NDArray
 from palace_daemon.core import folding, rank
 from palace_daemon.core.folding import Chosen, Entry
 from palace_daemon.model import RecallQuery
-from palace_daemon.service.ranking import ROUNDING, Close, Ranking
+from palace_daemon.service.cosines import ROUNDING
+from palace_daemon.service.ranking import Close, Ranking
 from palace_daemon.store import hits, views
 from palace_daemon.store.sqlite import Connection
 
@@ -101,12 +102,11 @@ class _Choice:
 
     def _is_full(self, walked: _Walked, unread: NDArray[np.int64]) -> bool:
         """Return whether no drawer of ``unread`` can be among the best of its session."""
-        sessions, bound = self._ranking.drawers.sessions, self._ranking.bound
-        left = np.full(int(sessions.max(initial=0)) + 1, -np.inf)
-        np.maximum.at(left, sessions[unread], bound[unread])
+        sessions, bound = self._ranking.drawers.sessions[unread], self._ranking.bound[unread]
         for session, chosen in walked.found.groups.items():
+            left = bound[sessions == session]
             worst = walked.close.totals[walked.position(chosen[-1])] if len(chosen) == self._per_group else -np.inf
-            if np.isfinite(left[session]) and worst <= left[session] + ROUNDING:
+            if len(left) and worst <= left.max() + ROUNDING:
                 return False
         return True
 

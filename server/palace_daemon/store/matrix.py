@@ -1,55 +1,267 @@
-"""A matrix that grows in chunks, so that views of it stay valid while rows are added and growth copies nothing."""
+"""Vectors in memory at one byte a number, with how far each is from the stored one: enough to leave most rows alone.
+
+A row is its numbers ``[dim]``, from -127 to 127, times a scale. Of the stored vector it lacks a remainder, whose length
+is kept. So the product of a stored vector and a question is known but for an error that can never be larger than
+these lengths allow, and whoever wants the exact product reads the few vectors that matter from the store.
+
+Products of whole numbers have no rounding: they are the same to the bit on every machine and in any order. The matrix
+grows in chunks, so that views of it stay valid while rows are added and growth copies nothing.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import functools
+import json
+from collections.abc import Callable, Sequence
+from types import ModuleType
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from palace_daemon.core.ports import Float32
+from palace_daemon.store.columns import Column
+from palace_daemon.store.sqlite import Connection
 
-CHUNK_ROWS = 4_096
+kernels: ModuleType | None
+try:
+    import numkong
+
+    kernels = numkong
+except ImportError:  # no wheel for this system: numpy comes to the same products, more slowly
+    kernels = None
+
+CHUNK_ROWS = 16_384
 """Rows in one piece of the matrix: 6.3 MB at 384 dimensions."""
 
-Chunks = tuple[Float32, ...]
-"""Float32 ``[CHUNK_ROWS, dim]`` each; rows without a vector hold zeros."""
+Int8 = NDArray[np.int8]
+Rows = NDArray[np.int64]
+
+_LARGEST = 127
+_UNHEARD_OF = 1e6
+"""No number of a vector of length 1 is as large."""
+_CACHED_ROWS = 256
+"""Rows that are worked on at once: they stay in the processor's cache."""
+_READ = "SELECT id, vector FROM vectors WHERE id IN (SELECT value FROM json_each(?)) ORDER BY id"
 
 
-def with_vectors(chunks: Chunks, vectors: Sequence[tuple[int, bytes]], count: int) -> Chunks:
-    """Return ``chunks`` with room for ``count`` rows and ``vectors`` written into rows that no older view reads.
-
-    Args:
-        chunks: The matrix so far.
-        vectors: Row and float32 little-endian bytes ``[dim]``.
-        count: Rows that there are then, those without a vector included.
-    """
-    if not chunks and not vectors:
-        return ()
-    dim = chunks[0].shape[1] if chunks else len(vectors[0][1]) // 4
-    missing = -(-count // CHUNK_ROWS) - len(chunks)
-    grown = chunks + tuple(np.zeros((CHUNK_ROWS, dim), np.float32) for _ in range(max(0, missing)))
-    for row, vector in vectors:
-        grown[row // CHUNK_ROWS][row % CHUNK_ROWS] = np.frombuffer(vector, "<f4")
-    return grown
+def unpacked(stored: Sequence[bytes]) -> Float32:
+    """Return float32 ``[k, dim]``: stored vectors as numbers; at least one."""
+    return np.frombuffer(b"".join(stored), "<f4").reshape(len(stored), -1)
 
 
-def products(chunks: Chunks, query: Float32, count: int) -> Float32:
-    """Return float32 ``[count]``: the dot product of every row with ``query`` ``[dim]``."""
-    found = np.zeros(count, np.float32)
-    for start, chunk in zip(range(0, count, CHUNK_ROWS), chunks, strict=False):
-        end = min(start + CHUNK_ROWS, count)
-        found[start:end] = chunk[: end - start] @ query
-    return found
+class Rounded(NamedTuple):
+    """Vectors at one byte a number, float32 ``[k]`` each but ``numbers``."""
+
+    numbers: Int8
+    """``[k, dim]``"""
+    scales: Float32
+    lengths: Float32
+    """Of the rounded vectors, never less."""
+    errors: Float32
+    """Lengths of what they lack, never less."""
 
 
-def rows_of(chunks: Chunks, rows: NDArray[np.int64]) -> Float32:
-    """Return float32 ``[k, dim]``: copies of ``rows``; dim is 0 while there is no vector at all."""
-    dim = chunks[0].shape[1] if chunks else 0
-    found = np.zeros((len(rows), dim), np.float32)
-    if dim:
-        numbers = rows // CHUNK_ROWS
-        for number in np.unique(numbers).tolist():
-            chosen = numbers == number
-            found[chosen] = chunks[number][rows[chosen] % CHUNK_ROWS]
-    return found
+def rounded(vectors: Float32) -> Rounded:
+    """Round vectors ``[k, dim]``; one that holds what is no number counts as zero."""
+    count, dim = vectors.shape
+    made = Rounded(np.empty((count, dim), np.int8), *(np.empty(count, np.float32) for _ in range(3)))
+    for start in range(0, count, _CACHED_ROWS):
+        at = slice(start, start + _CACHED_ROWS)
+        part = Rounded(made.numbers[at], made.scales[at], made.lengths[at], made.errors[at])
+        _round(vectors[at], part)
+    return made
+
+
+def _round(vectors: Float32, made: Rounded) -> None:
+    vectors = _sound(vectors)
+    largest = np.maximum(vectors.max(1, initial=0.0), -vectors.min(1, initial=0.0))
+    scales = np.maximum(largest / _LARGEST, np.finfo(np.float32).tiny).astype(np.float32)
+    near = vectors / scales[:, None]
+    np.clip(np.rint(near, out=near), -_LARGEST, _LARGEST, out=near)
+    made.numbers[:] = near
+    near *= scales[:, None]
+    made.scales[:] = scales
+    made.lengths[:] = _lengths(near)
+    np.subtract(vectors, near, out=near)
+    made.errors[:] = _lengths(near)
+
+
+def _sound(vectors: Float32) -> Float32:
+    """Return ``vectors`` with zero for those that no model gives: damage is to stay where it is."""
+    is_sound = np.all(np.abs(vectors) < _UNHEARD_OF, axis=1)
+    return vectors if is_sound.all() else np.where(is_sound[:, None], vectors, np.float32(0.0))
+
+
+def _lengths(vectors: Float32) -> Float32:
+    """Return the lengths of rows, rounded up by more than these sums can be off."""
+    lengths: Float32 = np.sqrt(np.einsum("ij,ij->i", vectors, vectors))
+    return lengths * np.float32(1.0001) + np.float32(1e-7)
+
+
+class Question(NamedTuple):
+    """A question's vector ``[dim]``, and what it is when it is rounded as the rows are."""
+
+    vector: Float32
+    numbers: Int8
+    """``[1, dim]``"""
+    scale: float
+    length: float
+    error: float
+
+
+def question(vector: Float32) -> Question:
+    """Return the question to ask of views."""
+    own = rounded(vector[None])
+    length = float(_lengths(vector[None])[0])
+    return Question(vector, own.numbers, float(own.scales[0]), length, float(own.errors[0]))
+
+
+class View(NamedTuple):
+    """One state of a matrix: arrays ``[n]`` by row. Rows without a vector are zero."""
+
+    chunks: tuple[Int8, ...]
+    """``[CHUNK_ROWS, dim]`` each."""
+    scales: Float32
+    lengths: Float32
+    errors: Float32
+    keys: Rows
+    """Row in the table of vectors, -1 where there is none."""
+    exact: Float32 | None = None
+    """The vectors themselves where they are in no store."""
+
+    def pieces(self, asked: Question, found: Float32) -> list[Callable[[], None]]:
+        """Return the work, in parts, of writing products of whole numbers into ``found`` ``[n]``."""
+        parts = (found[start : start + CHUNK_ROWS] for start in range(0, len(found), CHUNK_ROWS))
+        return [
+            functools.partial(_multiply, asked.numbers, chunk[: len(part)], part)
+            for chunk, part in zip(self.chunks, parts, strict=False)
+        ]
+
+    def scaled(self, asked: Question, found: Float32) -> Float32:
+        """Turn ``found``, products of whole numbers, into those of the rounded vectors."""
+        found *= self.scales
+        found *= np.float32(asked.scale)
+        return found
+
+    def products(self, asked: Question, rows: Rows) -> Float32:
+        """Return float32 ``[k]``: the products of rounded rows and the rounded question."""
+        found = np.zeros(len(rows), np.float32)
+        if len(rows) and self.chunks:
+            _multiply(asked.numbers, self.numbers(rows), found)
+        found *= self.scales[rows]
+        found *= np.float32(asked.scale)
+        return found
+
+    def errors_of(self, asked: Question, rows: Rows | None = None) -> Float32:
+        """Return float32 ``[n]`` or ``[k]``: the most that products of rounded vectors can be off by."""
+        errors, lengths = (self.errors, self.lengths) if rows is None else (self.errors[rows], self.lengths[rows])
+        off = errors * np.float32(asked.length)
+        off += lengths * np.float32(asked.error)
+        return off
+
+    def numbers(self, rows: Rows) -> Int8:
+        """Return int8 ``[k, dim]``: copies of rows; dim is 0 while there is no vector at all."""
+        dim = self.chunks[0].shape[1] if self.chunks else 0
+        found = np.zeros((len(rows), dim), np.int8)
+        if dim and len(rows):
+            order = np.argsort(rows, kind="stable")
+            numbers = rows[order] // CHUNK_ROWS
+            bounds = np.flatnonzero(np.r_[True, numbers[1:] != numbers[:-1]]).tolist()
+            for start, end in zip(bounds, [*bounds[1:], len(rows)], strict=True):
+                chosen = order[start:end]
+                found[chosen] = self.chunks[int(numbers[start])][rows[chosen] % CHUNK_ROWS]
+        return found
+
+    def near(self, rows: Rows) -> Float32:
+        """Return float32 ``[k, dim]``: the rounded vectors of ``rows``."""
+        return self.numbers(rows) * self.scales[rows][:, None]
+
+    def read(self, connection: Connection, rows: Rows) -> Float32:
+        """Return float32 ``[k, dim]``: the vectors of ``rows`` as they are stored; rows without one are zero.
+
+        ``connection`` is in the transaction whose state this is. A vector that somebody took out of the table behind
+        the store's back is told as it is remembered.
+        """
+        if self.exact is not None:
+            return self.exact[rows]
+        keys, places = np.unique(self.keys[rows], return_inverse=True)
+        read = connection.execute(_READ, (json.dumps(keys[keys >= 0].tolist()),)).fetchall()
+        is_read = np.isin(keys, np.array([key for key, _ in read], np.int64))
+        if is_read.all():
+            found = unpacked([vector for _, vector in read])[places]
+        else:
+            found = self.near(rows)
+            if read:
+                stored, at = unpacked([vector for _, vector in read]), np.cumsum(is_read) - 1
+                found[is_read[places]] = stored[at[places[is_read[places]]]]
+        return _sound(found)
+
+
+NOTHING = View((), np.zeros(0, np.float32), np.zeros(0, np.float32), np.zeros(0, np.float32), np.zeros(0, np.int64))
+
+
+class Matrix:
+    """A growing matrix. For one writer; views may be read meanwhile."""
+
+    def __init__(self) -> None:
+        """Begin empty."""
+        self._chunks: tuple[Int8, ...] = ()
+        self._scales = Column(np.float32)
+        self._lengths = Column(np.float32)
+        self._errors = Column(np.float32)
+        self._keys = Column(np.int64, -1)
+
+    def reach(self, count: int) -> None:
+        """Have at least ``count`` rows, the new ones without a vector."""
+        for column in (self._scales, self._lengths, self._errors, self._keys):
+            column.reach(count)
+
+    def put(self, rows: Rows, keys: Rows, vectors: Float32) -> None:
+        """Give rows that have none their vectors ``[k, dim]``: views show them, and must not ask for these rows."""
+        self._put(rows, keys, rounded(vectors))
+
+    def put_copies(self, rows: Rows, of: Rows) -> None:
+        """Give rows that have none the vectors of other rows."""
+        own = self.view()
+        self._put(rows, own.keys[of], Rounded(own.numbers(of), own.scales[of], own.lengths[of], own.errors[of]))
+
+    def _put(self, rows: Rows, keys: Rows, vectors: Rounded) -> None:
+        if not len(rows) or not vectors.numbers.shape[1]:
+            return
+        self.reach(int(rows.max()) + 1)
+        missing = -(-self._keys.count // CHUNK_ROWS) - len(self._chunks)
+        shape = (CHUNK_ROWS, vectors.numbers.shape[1])
+        self._chunks += tuple(np.zeros(shape, np.int8) for _ in range(max(0, missing)))
+        for number in np.unique(rows // CHUNK_ROWS).tolist():
+            chosen = rows // CHUNK_ROWS == number
+            self._chunks[number][rows[chosen] % CHUNK_ROWS] = vectors.numbers[chosen]
+        self._scales.put(rows, vectors.scales)
+        self._lengths.put(rows, vectors.lengths)
+        self._errors.put(rows, vectors.errors)
+        self._keys.put(rows, keys)
+
+    def view(self) -> View:
+        """Return the state of now."""
+        return View(
+            self._chunks, self._scales.view(), self._lengths.view(), self._errors.view(), self._keys.view()
+        )  # fmt: skip
+
+
+def of_vectors(vectors: Float32) -> View:
+    """Return a view of vectors ``[n, dim]`` that are in no store."""
+    made = Matrix()
+    places = np.arange(len(vectors))
+    made.reach(len(vectors))
+    made.put(places, np.full(len(vectors), -1, np.int64), vectors)
+    return made.view()._replace(exact=vectors)
+
+
+def _multiply(asked: Int8, chunk: Int8, out: Float32) -> None:
+    """Write the products of ``chunk`` ``[k, dim]`` and ``asked`` ``[1, dim]`` into ``out`` ``[k]``."""
+    if kernels is not None:
+        kernels.cdist(asked, chunk, "dot", out=out[None])
+        return
+    wide = asked[0].astype(np.float32)
+    for start in range(0, len(chunk), _CACHED_ROWS):
+        out[start : start + _CACHED_ROWS] = chunk[start : start + _CACHED_ROWS].astype(np.float32) @ wide

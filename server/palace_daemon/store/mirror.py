@@ -4,116 +4,38 @@ A :class:`Snapshot` is immutable and belongs to one generation of the store. :cl
 generation of the caller's read transaction by loading only what changed since, so that words (read in that same
 transaction) and vectors always describe one state.
 
-Rows are appended, never moved: a drawer whose text changed gets a new row and its old one dies. Small arrays are
-copied on change; the matrix grows in chunks, so that snapshots in use stay valid and growth copies nothing.
+Rows are appended, never moved and never changed: a drawer of which anything changed gets a new row and its old one
+dies. So a change costs what it changes, however large the store is, and snapshots in use stay valid.
 """
 
 from __future__ import annotations
 
+import json
 import threading
-from typing import NamedTuple, TypeVar
+from collections.abc import Sequence
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from palace_daemon.core.dates import NO_DATE
-from palace_daemon.core.ports import Float32
 from palace_daemon.store import matrix, statement_mirror
+from palace_daemon.store.columns import NEVER, Column
+from palace_daemon.store.snapshot import NO_DRAWERS, Snapshot
 from palace_daemon.store.sqlite import Connection
-from palace_daemon.store.statement_mirror import NO_STATEMENTS, Statements
 
-Scalar = TypeVar("Scalar", bound=np.generic)
+__all__ = ["Mirror", "Snapshot"]
 
-_DEAD_SHARE_MAX = 0.25
-"""Share of dead rows above which the mirror is loaded anew."""
-
-
-class Snapshot(NamedTuple):
-    """One state of all drawers: arrays ``[n]`` by row, dead rows included."""
-
-    generation: int
-    ids: NDArray[np.int64]
-    """Drawer id; -1 in dead rows."""
-    exchanges: NDArray[np.int64]
-    """Id of the exchange that the drawer is cut from."""
-    sessions: NDArray[np.int64]
-    projects: NDArray[np.int32]
-    """Index into ``project_names``."""
-    agents: NDArray[np.int32]
-    """Index into ``agent_names``."""
-    started_at: NDArray[np.int64]
-    """UTC epoch ms; :data:`palace_daemon.core.dates.NO_DATE` where unknown."""
-    lengths: NDArray[np.float64]
-    """Number of terms."""
-    is_live: NDArray[np.bool_]
-    """Neither dead nor superseded."""
-    is_superseded: NDArray[np.bool_]
-    has_vector: NDArray[np.bool_]
-    row_of_id: NDArray[np.int64]
-    """Row by drawer id; -1 where there is none."""
-    chunks: tuple[Float32, ...]
-    """The matrix, see :mod:`palace_daemon.store.matrix`."""
-    statements: Statements
-    project_names: tuple[str, ...]
-    agent_names: tuple[str, ...]
-    model: str
-    """The model of all vectors; empty while none is active."""
-
-    def rows_of(self, drawer_ids: NDArray[np.int64]) -> NDArray[np.int64]:
-        """Return the row of each id, -1 for ids that this state does not hold."""
-        rows = np.full(len(drawer_ids), -1, np.int64)
-        known = drawer_ids < len(self.row_of_id)
-        rows[known] = self.row_of_id[drawer_ids[known]]
-        return rows
-
-    def cosines(self, query: Float32) -> Float32:
-        """Return float32 ``[n]``: the dot product of every row with ``query`` ``[dim]``, both of length 1."""
-        return matrix.products(self.chunks, query, len(self.ids))
-
-    def statement_cosines(self, query: Float32) -> tuple[Float32, Float32]:
-        """Return float32 ``[n]`` twice: the best cosine of what the row's exchange states, and of the wishes in it.
-
-        -1 where nothing is known.
-        """
-        if not len(self.ids):
-            return np.zeros(0, np.float32), np.zeros(0, np.float32)
-        # Statements of an exchange that has no drawer in this state have no row to lift.
-        size = int(max(self.exchanges.max(), self.statements.exchanges.max(initial=-1))) + 1
-        stated, wished = self.statements.best(query, size)
-        return stated[self.exchanges], wished[self.exchanges]
-
-    def vectors(self, rows: NDArray[np.int64]) -> Float32:
-        """Return float32 ``[k, dim]``: the vectors of ``rows``; dim is 0 while there is no vector at all."""
-        return matrix.rows_of(self.chunks, rows)
-
-
-_NO_IDS = np.empty(0, np.int64)
-_NO_CODES = np.empty(0, np.int32)
-_NO_FLAGS = np.empty(0, np.bool_)
-_NOTHING = Snapshot(
-    generation=-1,
-    ids=_NO_IDS,
-    exchanges=_NO_IDS,
-    sessions=_NO_IDS,
-    projects=_NO_CODES,
-    agents=_NO_CODES,
-    started_at=_NO_IDS,
-    lengths=np.empty(0, np.float64),
-    is_live=_NO_FLAGS,
-    is_superseded=_NO_FLAGS,
-    has_vector=_NO_FLAGS,
-    row_of_id=_NO_IDS,
-    chunks=(),
-    statements=NO_STATEMENTS,
-    project_names=(),
-    agent_names=(),
-    model="",
-)
+_WASTE_MAX = 0.25
+"""Share of dead rows above which the mirror is loaded anew, and of changed ones above which it is not followed."""
+_FEW_ROWS = 4_096
+"""So few may all be dead, or be changed: what they cost is not worth loading everything anew."""
+_BATCH_ROWS = 4_096
 
 
 class _Loaded(NamedTuple):
     drawer_id: int
-    text_key: int
+    text_hash: bytes
     exchange: int
     session: int
     project: str
@@ -121,21 +43,25 @@ class _Loaded(NamedTuple):
     started_at: int | None
     length: int
     is_superseded: int
+    vector_key: int | None
+    vector_generation: int | None
     vector: bytes | None
 
 
 # CROSS JOIN keeps the order of the tables: left to itself SQLite begins with the sessions and so reads everything, each
-# time. Rows of one exchange lie together in both orders.
+# time. Rows of one exchange lie together in all orders.
 _LOAD = (
     "SELECT d.id, d.text_hash, e.id, e.session_id, e.project, s.agent, e.started_at, d.length, e.is_superseded,"
-    " v.vector FROM drawers d {how} CROSS JOIN exchanges e ON e.id=d.exchange_id"
+    " v.id, v.generation, v.vector FROM drawers d {how} CROSS JOIN exchanges e ON e.id=d.exchange_id"
     " CROSS JOIN sessions s ON s.id=e.session_id LEFT JOIN vectors v ON v.text_hash=d.text_hash AND v.model=?"
-    " WHERE d.generation>? ORDER BY d.id"
+    " WHERE {which} ORDER BY d.id"
 )
-_LOAD_ALL = _LOAD.format(how="NOT INDEXED")
-_LOAD_CHANGED = _LOAD.format(how="INDEXED BY drawers_generation")
+_LOAD_ALL = _LOAD.format(how="NOT INDEXED", which="1")
+_LOAD_CHANGED = _LOAD.format(how="INDEXED BY drawers_generation", which="d.generation>?")
+_LOAD_SOME = _LOAD.format(how="NOT INDEXED", which="d.id IN (SELECT value FROM json_each(?))")
+_COUNT_CHANGED = "SELECT count(*) FROM drawers INDEXED BY drawers_generation WHERE generation>?"
 _LOAD_EMBEDDED = (
-    "SELECT d.id, v.vector FROM vectors v INDEXED BY vectors_generation"
+    "SELECT d.id, v.id, v.vector FROM vectors v INDEXED BY vectors_generation"
     " CROSS JOIN drawers d INDEXED BY drawers_text ON d.text_hash=v.text_hash"
     " WHERE v.model=? AND v.generation>? AND d.generation<=?"
 )
@@ -147,11 +73,9 @@ class Mirror:
     def __init__(self) -> None:
         """Begin empty; the first :meth:`at` loads everything."""
         self._lock = threading.Lock()
-        self._model = ""
-        self._text_keys: NDArray[np.int64] = np.empty(0, np.int64)
-        self._project_codes: dict[str, int] = {}
-        self._agent_codes: dict[str, int] = {}
-        self._snapshot = _NOTHING
+        self._drawers = _Drawers()
+        self._statements = statement_mirror.Kept()
+        self._snapshot = NO_DRAWERS
 
     def at(self, connection: Connection) -> Snapshot | None:
         """Return the state of the caller's transaction, or None if the mirror is already past it.
@@ -165,147 +89,207 @@ class Mirror:
             generation, pruned, model = connection.execute(
                 "SELECT generation, pruned_generation, model FROM state"
             ).fetchone()
-            if generation < self._snapshot.generation:
+            since = self._snapshot.generation
+            if generation < since:
                 return None
-            if model != self._model or self._snapshot.generation < pruned or self._is_wasteful():
-                self._empty()
-                self._model = model
-            if generation != self._snapshot.generation:
-                self._follow(connection, generation)
+            if since < 0 or model != self._snapshot.model or since < pruned or self._is_wasteful():
+                self._load(connection, generation, model)
+            elif generation != since:
+                (changed,) = connection.execute(_COUNT_CHANGED, (since,)).fetchone()
+                if changed > _WASTE_MAX * max(self._drawers.count, _FEW_ROWS):
+                    self._load(connection, generation, model)
+                else:
+                    self._follow(connection, generation, model, since)
             return self._snapshot
 
-    def _empty(self) -> None:
-        self._text_keys = np.empty(0, np.int64)
-        self._project_codes, self._agent_codes = {}, {}
-        self._snapshot = _NOTHING
-
     def _is_wasteful(self) -> bool:
-        ids = self._snapshot.ids
-        dead_share = float(np.count_nonzero(ids < 0)) / len(ids) if len(ids) > matrix.CHUNK_ROWS else 0.0
-        return max(dead_share, self._snapshot.statements.dead_share) > _DEAD_SHARE_MAX
+        return any(
+            kept.count > _FEW_ROWS and kept.dead_count > _WASTE_MAX * kept.count
+            for kept in (self._drawers, self._statements)
+        )
 
-    def _follow(self, connection: Connection, generation: int) -> None:
-        """Load what changed since the snapshot's generation."""
-        since = self._snapshot.generation
+    def _load(self, connection: Connection, generation: int, model: str) -> None:
+        """Load everything. What was held is let go first: two of a large store at once are too many."""
+        self._snapshot, self._drawers, self._statements = NO_DRAWERS, _Drawers(), statement_mirror.Kept()
+        drawers, statements = _Drawers(), statement_mirror.Kept()
+        drawers.load(connection, model, generation)
+        statements.load(connection, model)
+        self._drawers, self._statements = drawers, statements
+        self._snapshot = drawers.view(generation, model, statements.view(generation))
+
+    def _follow(self, connection: Connection, generation: int, model: str, since: int) -> None:
+        """Load what changed. All is read before anything is written down: an error leaves things as they were."""
         gone = [
             row[0] for row in connection.execute("SELECT drawer_id FROM removed_drawers WHERE generation>?", (since,))
         ]
-        load = _LOAD_ALL if since < 0 else _LOAD_CHANGED
-        changed = connection.execute(load, (self._model, since)).fetchall()
-        embedded = connection.execute(_LOAD_EMBEDDED, (self._model, since, since)).fetchall() if since >= 0 else []
-        edit = _Edit(self._snapshot, self._text_keys)
-        edit.kill(gone)
-        for row in changed:
-            loaded = _Loaded(row[0], int.from_bytes(row[1][:8], "little", signed=True), *row[2:])
-            edit.put(
-                loaded, self._code(self._project_codes, loaded.project), self._code(self._agent_codes, loaded.agent)
-            )
-        for drawer_id, vector in embedded:
-            edit.set_vector(drawer_id, vector)
-        snapshot, self._text_keys = edit.finish(
-            generation, tuple(self._project_codes), tuple(self._agent_codes), self._model
+        changed = [_Loaded(*row) for row in connection.execute(_LOAD_CHANGED, (model, since))]
+        embedded = connection.execute(_LOAD_EMBEDDED, (model, since, since)).fetchall()
+        again = [row[0] for row in embedded if self._drawers.has_vector(row[0])]
+        if again:
+            changed += [_Loaded(*row) for row in connection.execute(_LOAD_SOME, (model, json.dumps(again)))]
+        edit = self._drawers.edit(gone, changed, since)
+        said = statement_mirror.changes(
+            connection, model, since, changed={one.exchange for one in changed}, gone=edit.gone_exchanges
         )
-        if since < 0:
-            statements = statement_mirror.load(connection, self._model)
-        else:
-            statements = statement_mirror.follow(
-                connection,
-                snapshot.statements,
-                self._model,
-                since,
-                changed={loaded[2] for loaded in changed},
-                gone=edit.gone_exchanges(snapshot),
-            )
-        self._snapshot = snapshot._replace(statements=statements)
-
-    @staticmethod
-    def _code(codes: dict[str, int], name: str) -> int:
-        return codes.setdefault(name, len(codes))
+        self._drawers.apply(edit, generation)
+        self._drawers.embed([row for row in embedded if row[0] not in again], generation)
+        self._statements.change(said, since, generation)
+        self._snapshot = self._drawers.view(generation, model, self._statements.view(generation))
 
 
-class _Edit:
-    """Builds the next snapshot from the former one."""
+class _Edit(NamedTuple):
+    dying: list[int]
+    """Rows."""
+    added: list[_Loaded]
+    gone_exchanges: set[int]
+    """Those that lose a drawer and have none any more."""
 
-    def __init__(self, base: Snapshot, text_keys: NDArray[np.int64]) -> None:
-        self._base = base
-        self._old_keys = text_keys
-        self._changed: dict[int, _Loaded] = {}
-        self._codes: dict[int, tuple[int, int]] = {}
-        self._dead: list[int] = []
-        self._appended: list[_Loaded] = []
-        self._vectors: list[tuple[int, bytes]] = []
 
-    def kill(self, drawer_ids: list[int]) -> None:
-        self._dead.extend(row for drawer_id in drawer_ids if (row := self._row(drawer_id)) >= 0)
+class _Drawers:
+    """The columns behind the newest snapshot and former ones."""
 
-    def put(self, loaded: _Loaded, project: int, agent: int) -> None:
-        self._codes[loaded.drawer_id] = (project, agent)
-        row = self._row(loaded.drawer_id)
-        if row >= 0 and self._old_keys[row] == loaded.text_key and self._may_stay(row, loaded.vector):
-            self._changed[row] = loaded
-            return
-        if row >= 0:
-            self._dead.append(row)
-        self._appended.append(loaded)
+    def __init__(self) -> None:
+        self.dead_count = 0
+        self._ids = Column(np.int64)
+        self._text_keys = Column(np.int64)
+        self._exchanges = Column(np.int64)
+        self._sessions = Column(np.int64)
+        self._projects = Column(np.int32)
+        self._agents = Column(np.int32)
+        self._started_at = Column(np.int64)
+        self._lengths = Column(np.float64)
+        self._is_superseded = Column(np.bool_)
+        self._died_at = Column(np.int64, NEVER)
+        self._embedded_at = Column(np.int64, NEVER)
+        self._newest_rows = Column(np.int64, -1)
+        self._former_rows = Column(np.int64, -1)
+        self._counts = Column(np.int64)
+        """Drawers by exchange id, dead ones left out."""
+        self._matrix = matrix.Matrix()
+        self._project_codes: dict[str, int] = {}
+        self._agent_codes: dict[str, int] = {}
 
-    def _may_stay(self, row: int, vector: bytes | None) -> bool:
-        """Return whether the row's place in the matrix, which older snapshots read, need not change."""
-        if vector is None or not self._base.has_vector[row]:
-            return True
-        return bool(matrix.rows_of(self._base.chunks, np.array([row]))[0].tobytes() == vector)
+    @property
+    def count(self) -> int:
+        return self._ids.count
 
-    def set_vector(self, drawer_id: int, vector: bytes) -> None:
-        if (row := self._row(drawer_id)) >= 0:
-            self._vectors.append((row, vector))
+    def load(self, connection: Connection, model: str, generation: int) -> None:
+        rows = connection.execute(_LOAD_ALL, (model,))
+        while batch := rows.fetchmany(_BATCH_ROWS):
+            self._append([_Loaded(*row) for row in batch], generation)
 
-    def gone_exchanges(self, after: Snapshot) -> set[int]:
-        """Return the exchanges that lost a drawer and have none any more."""
-        touched = self._base.exchanges[self._dead]
-        return set(np.setdiff1d(touched, after.exchanges[after.ids >= 0]).tolist())
+    def has_vector(self, drawer_id: int) -> bool:
+        row = self._row(drawer_id)
+        return row >= 0 and int(self._embedded_at.buffer[row]) != NEVER
+
+    def edit(self, gone: Sequence[int], changed: Sequence[_Loaded], since: int) -> _Edit:
+        """Return what is to be written down; writes nothing."""
+        added = [one for one in changed if not self._is_same(one, since)]
+        dying = {self._row(drawer_id) for drawer_id in (*gone, *(one.drawer_id for one in added))} - {-1}
+        left: dict[int, int] = {}
+        for row in dying:
+            exchange = int(self._exchanges.buffer[row])
+            left[exchange] = left.get(exchange, int(self._counts.buffer[exchange])) - 1
+        kept = {one.exchange for one in added}
+        return _Edit(sorted(dying), added, {one for one, count in left.items() if not count} - kept)
+
+    def apply(self, edit: _Edit, generation: int) -> None:
+        dying = np.array(edit.dying, np.int64)
+        self._died_at.put(dying, np.full(len(dying), generation))
+        np.subtract.at(self._counts.buffer, self._exchanges.buffer[dying], 1)
+        self.dead_count += len(dying)
+        if edit.added:
+            self._append(edit.added, generation)
+
+    def embed(self, embedded: Sequence[tuple[int, int, bytes]], generation: int) -> None:
+        """Note vectors of drawers that had none: id, row in the table of vectors, bytes."""
+        found = [(row, key, vector) for drawer_id, key, vector in embedded if (row := self._row(drawer_id)) >= 0]
+        if found:
+            rows = np.array([row for row, _, _ in found], np.int64)
+            keys = np.array([key for _, key, _ in found], np.int64)
+            self._matrix.put(rows, keys, matrix.unpacked([vector for _, _, vector in found]))
+            self._embedded_at.put(rows, np.full(len(rows), generation))
+
+    def view(self, generation: int, model: str, statements: statement_mirror.Statements) -> Snapshot:
+        return Snapshot(
+            generation=generation,
+            drawers=self._ids.view(),
+            exchanges=self._exchanges.view(),
+            sessions=self._sessions.view(),
+            projects=self._projects.view(),
+            agents=self._agents.view(),
+            started_at=self._started_at.view(),
+            lengths=self._lengths.view(),
+            is_superseded=self._is_superseded.view(),
+            died_at=self._died_at.view(),
+            embedded_at=self._embedded_at.view(),
+            newest_rows=self._newest_rows.view(),
+            former_rows=self._former_rows,
+            exchange_limit=max(self._counts.count, statements.newest_runs.shape[0]),
+            vectors=self._matrix.view(),
+            statements=statements,
+            project_names=tuple(self._project_codes),
+            agent_names=tuple(self._agent_codes),
+            model=model,
+        )
 
     def _row(self, drawer_id: int) -> int:
-        rows = self._base.row_of_id
-        return int(rows[drawer_id]) if drawer_id < len(rows) else -1
+        """Return the drawer's row in the newest state, -1 if it is not held."""
+        row = int(self._newest_rows.buffer[drawer_id]) if drawer_id < self._newest_rows.count else -1
+        return row if row >= 0 and self._died_at.buffer[row] == NEVER else -1
 
-    def finish(
-        self, generation: int, project_names: tuple[str, ...], agent_names: tuple[str, ...], model: str
-    ) -> tuple[Snapshot, NDArray[np.int64]]:
-        base, added = self._base, len(self._appended)
-        first = len(base.ids)
-        ids = _grown(base.ids, added)
-        exchanges = _grown(base.exchanges, added)
-        sessions, started_at = _grown(base.sessions, added), _grown(base.started_at, added)
-        projects, agents = _grown(base.projects, added), _grown(base.agents, added)
-        lengths, keys = _grown(base.lengths, added), _grown(self._old_keys, added)
-        is_superseded, has_vector = _grown(base.is_superseded, added), _grown(base.has_vector, added)
-        ids[self._dead] = -1
-        vectors = list(self._vectors)
-        for row, loaded in [*self._changed.items(), *enumerate(self._appended, first)]:
-            ids[row], keys[row] = loaded.drawer_id, loaded.text_key
-            exchanges[row], sessions[row], lengths[row] = loaded.exchange, loaded.session, loaded.length
-            projects[row], agents[row] = self._codes[loaded.drawer_id]
-            started_at[row] = NO_DATE if loaded.started_at is None else loaded.started_at
-            is_superseded[row] = bool(loaded.is_superseded)
-            if loaded.vector is None:
-                has_vector[row] = False
-            elif not has_vector[row]:
-                vectors.append((row, loaded.vector))
-        chunks = matrix.with_vectors(base.chunks, vectors, len(ids))
-        has_vector[[row for row, _ in vectors]] = True
-        snapshot = Snapshot(
-            generation, ids, exchanges, sessions, projects, agents, started_at, lengths, (ids >= 0) & ~is_superseded,
-            is_superseded, has_vector, _rows_by_id(ids), chunks, base.statements, project_names, agent_names, model,
+    def _is_same(self, one: _Loaded, since: int) -> bool:
+        """Return whether the drawer's row says just this, so that it may stay."""
+        row = self._row(one.drawer_id)
+        if row < 0 or (one.vector_generation or 0) > since:
+            return False
+        held: tuple[Column[Any], ...] = (
+            self._text_keys, self._exchanges, self._sessions, self._projects, self._agents, self._started_at,
+            self._lengths, self._is_superseded,
         )  # fmt: skip
-        return snapshot, keys
+        has_vector = int(self._embedded_at.buffer[row]) != NEVER
+        key = int(self._matrix.view().keys[row]) if has_vector else None
+        return key == one.vector_key and all(
+            column.buffer[row] == values[0] for column, values in zip(held, self._columns([one]), strict=True)
+        )
 
+    def _columns(self, batch: Sequence[_Loaded]) -> tuple[NDArray[Any], ...]:
+        projects = [self._project_codes.setdefault(one.project, len(self._project_codes)) for one in batch]
+        agents = [self._agent_codes.setdefault(one.agent, len(self._agent_codes)) for one in batch]
+        return (
+            np.frombuffer(b"".join(one.text_hash[:8] for one in batch), "<i8"),
+            np.array([one.exchange for one in batch], np.int64),
+            np.array([one.session for one in batch], np.int64),
+            np.array(projects, np.int32),
+            np.array(agents, np.int32),
+            np.array([NO_DATE if one.started_at is None else one.started_at for one in batch], np.int64),
+            np.array([one.length for one in batch], np.float64),
+            np.array([one.is_superseded for one in batch], np.bool_),
+        )
 
-def _grown(array: NDArray[Scalar], added: int) -> NDArray[Scalar]:
-    """Return a copy with ``added`` further zero entries."""
-    return np.concatenate([array, np.zeros(added, array.dtype)])
-
-
-def _rows_by_id(ids: NDArray[np.int64]) -> NDArray[np.int64]:
-    rows = np.full(int(ids.max(initial=-1)) + 1, -1, np.int64)
-    alive = np.flatnonzero(ids >= 0)
-    rows[ids[alive]] = alive
-    return rows
+    def _append(self, batch: Sequence[_Loaded], generation: int) -> None:
+        ids = np.array([one.drawer_id for one in batch], np.int64)
+        rows = self.count + np.arange(len(batch))
+        keys, exchanges, *others = self._columns(batch)
+        self._text_keys.extend(keys)
+        self._exchanges.extend(exchanges)
+        columns: tuple[Column[Any], ...] = (
+            self._sessions, self._projects, self._agents, self._started_at, self._lengths, self._is_superseded
+        )  # fmt: skip
+        for column, values in zip(columns, others, strict=True):
+            column.extend(values)
+        self._died_at.reach(int(rows[-1]) + 1)
+        self._embedded_at.reach(int(rows[-1]) + 1)
+        self._counts.reach(int(exchanges.max()) + 1)
+        np.add.at(self._counts.buffer, exchanges, 1)
+        self._matrix.reach(int(rows[-1]) + 1)
+        has_vector = np.array([one.vector is not None for one in batch])
+        if has_vector.any():
+            vectors = matrix.unpacked([one.vector for one in batch if one.vector is not None])
+            vector_keys = np.array([one.vector_key for one in batch if one.vector is not None], np.int64)
+            self._matrix.put(rows[has_vector], vector_keys, vectors)
+            self._embedded_at.put(rows[has_vector], np.full(len(vectors), generation))
+        self._newest_rows.reach(int(ids.max()) + 1)
+        self._former_rows.extend(self._newest_rows.buffer[ids])
+        self._ids.extend(ids)
+        self._newest_rows.put(ids, rows)

@@ -76,10 +76,10 @@ def read(connection: Connection, term: str) -> Postings:
     tables = [np.frombuffer(data, dtype="<u2").reshape(3, -1) for _, data in rows]
     if not tables:
         return Postings(np.empty(0, np.int64), np.empty(0, np.uint16), np.empty(0, np.uint16))
-    ids = [table[0].astype(np.int64) + (block << BLOCK_BITS) for (block, _), table in zip(rows, tables, strict=True)]
-    return Postings(
-        np.concatenate(ids), np.concatenate([one[1] for one in tables]), np.concatenate([one[2] for one in tables])
-    )
+    firsts = np.array([block << BLOCK_BITS for block, _ in rows], np.int64)
+    ids = np.concatenate([table[0] for table in tables]).astype(np.int64)
+    ids += np.repeat(firsts, [table.shape[1] for table in tables])
+    return Postings(ids, np.concatenate([one[1] for one in tables]), np.concatenate([one[2] for one in tables]))
 
 
 def clear(connection: Connection) -> None:

@@ -1,13 +1,15 @@
-"""The vectors of statements in memory, each with the exchange that says it.
+"""The vectors of statements in memory, those of one exchange in one run of rows.
 
-Only what has a vector is here. Like the drawers' mirror it is followed, not loaded: the rows of an exchange that
-changed die, and what it says now is appended.
+Only what has a vector is here. Like the drawers' mirror it is followed, not loaded: where what an exchange says has
+changed its run ends, and what it says now is appended as a new one.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Collection
+from collections.abc import Collection, Iterable
+from itertools import groupby
+from operator import itemgetter
 from typing import NamedTuple
 
 import numpy as np
@@ -15,94 +17,233 @@ from numpy.typing import NDArray
 
 from palace_daemon.core.ports import Float32
 from palace_daemon.store import matrix
+from palace_daemon.store.columns import NEVER, Column
 from palace_daemon.store.sqlite import Connection
 
 _LOAD = (
-    "SELECT s.exchange_id, s.is_wish, v.vector FROM statements s CROSS JOIN vectors v ON v.text_hash=s.text_hash"
-    " AND v.model=? {where} ORDER BY s.exchange_id, s.ordinal"
+    "SELECT s.exchange_id, s.is_wish, v.id, v.generation, v.vector FROM statements s"
+    " CROSS JOIN vectors v ON v.text_hash=s.text_hash AND v.model=? {where} ORDER BY s.exchange_id, s.ordinal"
 )
 _LOAD_ALL = _LOAD.format(where="")
 _LOAD_CHANGED = _LOAD.format(where="WHERE s.exchange_id IN (SELECT value FROM json_each(?))")
-_LOAD_EMBEDDED = (
-    "SELECT s.exchange_id, s.is_wish, v.vector FROM vectors v INDEXED BY vectors_generation"
+_EMBEDDED = (
+    "SELECT s.exchange_id FROM vectors v INDEXED BY vectors_generation"
     " CROSS JOIN statements s INDEXED BY statements_text ON s.text_hash=v.text_hash"
-    " WHERE v.model=? AND v.generation>? ORDER BY s.exchange_id, s.ordinal"
+    " WHERE v.model=? AND v.generation>?"
 )
+_BATCH_ROWS = 4_096
+
+Rows = NDArray[np.int64]
+_Loaded = tuple[int, int, int, int, bytes]
+"""Exchange, whether it is a wish, and the vector: its row, its generation, its bytes."""
 
 
 class Statements(NamedTuple):
-    """One state of all statements that have a vector. Immutable."""
+    """One state of all statements that have a vector: arrays ``[m]`` by row or ``[r]`` by run. Immutable."""
 
-    exchanges: NDArray[np.int64]
-    """Exchange id ``[m]``; -1 in dead rows."""
+    generation: int
     is_wish: NDArray[np.bool_]
     """Whether it tells a standing wish, ``[m]``."""
-    chunks: matrix.Chunks
+    runs: Rows
+    """The run that each row is of, ``[m]``."""
+    vectors: matrix.View
+    """``[m]``"""
+    starts: Rows
+    """The first row of each run, ``[r]``; the next run follows at once."""
+    exchanges: Rows
+    """Whose run it is, ``[r]``."""
+    ended_at: Rows
+    """The generation that holds the run no more, ``[r]``."""
+    newest_runs: Rows
+    """The newest run by exchange id, -1 where there is none; it may be one that this state does not know."""
+    former_runs: Column[np.int64]
+    """The run that an exchange had before, -1 if none, by run; those of later states included."""
 
-    def best(self, query: Float32, size: int) -> tuple[Float32, Float32]:
-        """Return float32 ``[size]`` by exchange id: the best cosine of its statements, and of those that are wishes.
+    def by_exchange(self, values: Float32, size: int) -> Float32:
+        """Return float32 ``[size]`` by exchange id: the largest value ``[m]`` of its rows, -1 where it has none."""
+        by_run = np.full(len(self.starts), -1.0, np.float32)
+        np.maximum.at(by_run, self.runs, values)
+        best = np.full(size, -1.0, np.float32)
+        is_held = self.ended_at > self.generation
+        best[self.exchanges[is_held]] = by_run[is_held]
+        return best
 
-        -1 where it has none.
-        """
-        cosines = matrix.products(self.chunks, query, len(self.exchanges))
-        found = []
-        for rows in (self.exchanges >= 0, (self.exchanges >= 0) & self.is_wish):
-            best = np.full(size, -1.0, np.float32)
-            np.maximum.at(best, self.exchanges[rows], cosines[rows])
-            found.append(best)
-        return found[0], found[1]
+    def rows(self, exchanges: Rows) -> tuple[Rows, Rows]:
+        """Return the rows of the statements of these exchanges, and of each the place of its exchange in them."""
+        runs = self._runs_of(exchanges)
+        owners = np.flatnonzero(runs >= 0)
+        runs = runs[owners]
+        starts = self.starts[runs]
+        is_last = runs + 1 == len(self.starts)
+        ends = np.where(is_last, len(self.is_wish), self.starts[np.where(is_last, 0, runs + 1)])
+        counts = ends - starts
+        within = np.arange(counts.sum()) - np.repeat(np.cumsum(counts) - counts, counts)
+        return np.repeat(starts, counts) + within, np.repeat(owners, counts)
 
-    def rows(self, exchanges: NDArray[np.int64]) -> NDArray[np.int64]:
-        """Return the rows of the statements of these exchanges, ascending."""
-        return np.flatnonzero(np.isin(self.exchanges, exchanges))
+    def _runs_of(self, exchanges: Rows) -> Rows:
+        """Return the run of each exchange, -1 where it has none."""
+        count = len(self.starts)
+        runs = np.full(len(exchanges), -1, np.int64)
+        known = exchanges < len(self.newest_runs)
+        runs[known] = self.newest_runs[exchanges[known]]
+        late = np.flatnonzero(runs >= count)
+        while len(late):
+            runs[late] = self.former_runs.buffer[runs[late]]
+            late = late[runs[late] >= count]
+        found = np.flatnonzero(runs >= 0)
+        runs[found[self.ended_at[runs[found]] <= self.generation]] = -1
+        return runs
 
-    def vectors(self, rows: NDArray[np.int64]) -> Float32:
-        """Return float32 ``[k, dim]``: the vectors of ``rows``."""
-        return matrix.rows_of(self.chunks, rows)
+
+_NO_ROWS: Rows = np.empty(0, np.int64)
+NO_STATEMENTS = Statements(
+    generation=-1,
+    is_wish=np.empty(0, np.bool_),
+    runs=_NO_ROWS,
+    vectors=matrix.NOTHING,
+    starts=_NO_ROWS,
+    exchanges=_NO_ROWS,
+    ended_at=_NO_ROWS,
+    newest_runs=_NO_ROWS,
+    former_runs=Column(np.int64, -1),
+)
+
+
+def of_vectors(exchanges: Rows, is_wish: NDArray[np.bool_], vectors: Float32) -> Statements:
+    """Return statements whose vectors ``[m, dim]`` are in no store; those of one exchange stand together."""
+    if not len(exchanges):
+        return NO_STATEMENTS
+    kept = Kept()
+    kept.append(zip(exchanges.tolist(), is_wish.tolist(), [-1] * len(exchanges), strict=True), vectors)
+    return kept.view(0)._replace(vectors=matrix.of_vectors(vectors))
+
+
+class Changes(NamedTuple):
+    """What was read of the statements of some exchanges: all of theirs."""
+
+    exchanges: set[int]
+    rows: list[_Loaded]
+
+
+class Kept:
+    """All statements of the newest state and former ones. For one writer; views may be read meanwhile."""
+
+    def __init__(self) -> None:
+        """Begin empty."""
+        self.dead_count = 0
+        """Rows whose run has ended."""
+        self._is_wish = Column(np.bool_)
+        self._runs = Column(np.int64)
+        self._matrix = matrix.Matrix()
+        self._starts = Column(np.int64)
+        self._exchanges = Column(np.int64)
+        self._ended_at = Column(np.int64, NEVER)
+        self._newest_runs = Column(np.int64, -1)
+        self._former_runs = Column(np.int64, -1)
 
     @property
-    def dead_share(self) -> float:
-        """Share of dead rows; 0 while there are few rows at all."""
-        count = len(self.exchanges)
-        return float(np.count_nonzero(self.exchanges < 0)) / count if count > matrix.CHUNK_ROWS else 0.0
+    def count(self) -> int:
+        """The number of rows."""
+        return self._is_wish.count
+
+    def load(self, connection: Connection, model: str) -> None:
+        """Take all statements that have a vector of ``model``; nothing is held yet."""
+        rows = connection.execute(_LOAD_ALL, (model,))
+        rest: list[_Loaded] = []
+        while read := rows.fetchmany(_BATCH_ROWS):
+            # The last exchange of a batch may go on in the next one.
+            ready, rest = _parted(rest + read)
+            self._append(ready)
+        self._append(rest)
+
+    def change(self, changes: Changes, since: int, generation: int) -> None:
+        """Take what some exchanges say now, of which the state of ``since`` is held."""
+        held = {exchange: list(rows) for exchange, rows in groupby(changes.rows, itemgetter(0))}
+        new = [row for exchange, rows in held.items() if not self._is_same(exchange, rows, since) for row in rows]
+        for exchange in changes.exchanges - held.keys() | {row[0] for row in new}:
+            self._end(exchange, generation)
+        self._append(new)
+
+    def view(self, generation: int) -> Statements:
+        """Return the state of now."""
+        return Statements(
+            generation,
+            self._is_wish.view(),
+            self._runs.view(),
+            self._matrix.view(),
+            self._starts.view(),
+            self._exchanges.view(),
+            self._ended_at.view(),
+            self._newest_runs.view(),
+            self._former_runs,
+        )
+
+    def append(self, rows: Iterable[tuple[int, int, int]], vectors: Float32) -> None:
+        """Append runs of exchanges that have none: exchange, whether a wish, and the row of the vector ``[k, dim]``."""
+        exchanges, wishes, keys = (np.array(column, np.int64) for column in zip(*rows, strict=True))
+        first, first_run = self.count, self._starts.count
+        begins = np.flatnonzero(np.r_[True, exchanges[1:] != exchanges[:-1]])
+        runs, owners = first_run + np.arange(len(begins)), exchanges[begins]
+        self._matrix.put(first + np.arange(len(exchanges)), keys, vectors)
+        self._is_wish.extend(wishes.astype(np.bool_))
+        self._runs.extend(first_run + np.repeat(np.arange(len(begins)), np.diff(np.r_[begins, len(exchanges)])))
+        self._starts.extend(first + begins)
+        self._exchanges.extend(owners)
+        self._ended_at.extend(np.full(len(runs), NEVER))
+        self._newest_runs.reach(int(owners.max()) + 1)
+        self._former_runs.extend(self._newest_runs.buffer[owners])
+        self._newest_runs.put(owners, runs)
+
+    def _append(self, rows: list[_Loaded]) -> None:
+        if rows:
+            self.append((row[:3] for row in rows), matrix.unpacked([row[4] for row in rows]))
+
+    def _run(self, exchange: int) -> int:
+        """Return the exchange's run in the newest state, -1 if it has none."""
+        run = int(self._newest_runs.buffer[exchange]) if exchange < self._newest_runs.count else -1
+        return run if run >= 0 and self._ended_at.buffer[run] == NEVER else -1
+
+    def _rows(self, run: int) -> slice:
+        starts = self._starts
+        return slice(int(starts.buffer[run]), int(starts.buffer[run + 1]) if run + 1 < starts.count else self.count)
+
+    def _is_same(self, exchange: int, rows: list[_Loaded], since: int) -> bool:
+        """Return whether the exchange's run holds just this."""
+        run = self._run(exchange)
+        if run < 0 or any(row[3] > since for row in rows):
+            return False
+        at = self._rows(run)
+        held = zip(self._is_wish.buffer[at].tolist(), self._matrix.view().keys[at].tolist(), strict=True)
+        return list(held) == [(bool(row[1]), row[2]) for row in rows]
+
+    def _end(self, exchange: int, generation: int) -> None:
+        run = self._run(exchange)
+        if run >= 0:
+            at = self._rows(run)
+            self.dead_count += at.stop - at.start
+            self._ended_at.put(run, generation)
 
 
-NO_STATEMENTS = Statements(np.empty(0, np.int64), np.empty(0, np.bool_), ())
-
-
-def load(connection: Connection, model: str) -> Statements:
-    """Return all statements that have a vector of ``model``."""
-    return _with_rows(NO_STATEMENTS, connection.execute(_LOAD_ALL, (model,)).fetchall())
-
-
-def follow(
-    connection: Connection, base: Statements, model: str, since: int, changed: Collection[int], gone: Collection[int]
-) -> Statements:
-    """Return the state after ``base``.
+def changes(connection: Connection, model: str, since: int, changed: Collection[int], gone: Collection[int]) -> Changes:
+    """Return what to :meth:`Kept.change`.
 
     Args:
         connection: In the transaction whose state is wanted.
-        base: The state of generation ``since``.
         model: The model of all vectors.
-        since: See ``base``.
+        since: The generation that is held.
         changed: Exchanges whose drawers changed since: they may say something else now.
         gone: Exchanges that are no more.
     """
-    embedded = connection.execute(_LOAD_EMBEDDED, (model, since)).fetchall()
-    rows = [row for row in embedded if row[0] not in changed]
-    exchanges = base.exchanges
-    if changed:
-        rows += connection.execute(_LOAD_CHANGED, (model, json.dumps(sorted(changed)))).fetchall()
-    if changed or gone:
-        exchanges = np.where(np.isin(exchanges, np.array([*changed, *gone], np.int64)), -1, exchanges)
-    return _with_rows(base._replace(exchanges=exchanges), rows)
+    embedded = {row[0] for row in connection.execute(_EMBEDDED, (model, since))}
+    wanted = sorted(embedded.union(changed))
+    rows = connection.execute(_LOAD_CHANGED, (model, json.dumps(wanted))).fetchall() if wanted else []
+    return Changes({*wanted, *gone}, rows)
 
 
-def _with_rows(base: Statements, rows: list[tuple[int, int, bytes]]) -> Statements:
-    if not rows:
-        return base
-    first = len(base.exchanges)
-    exchanges = np.concatenate([base.exchanges, np.array([row[0] for row in rows], np.int64)])
-    is_wish = np.concatenate([base.is_wish, np.array([row[1] for row in rows], np.bool_)])
-    vectors = [(first + at, row[2]) for at, row in enumerate(rows)]
-    return Statements(exchanges, is_wish, matrix.with_vectors(base.chunks, vectors, len(exchanges)))
+def _parted(rows: list[_Loaded]) -> tuple[list[_Loaded], list[_Loaded]]:
+    """Return ``rows`` without those of the last exchange, and these."""
+    last = rows[-1][0]
+    at = len(rows)
+    while at and rows[at - 1][0] == last:
+        at -= 1
+    return rows[:at], rows[at:]

@@ -26,15 +26,24 @@ def evidence(count: int = 3, **fields: Any) -> rank.Evidence:
         "coverage": np.zeros(count),
         "cosines": np.zeros(count),
         "has_vector": np.ones(count, np.bool_),
+        "typical": 0.0,
         "statements": np.full(count, -1.0),
         "wishes": None,
-        "dates": np.zeros(count),
+        "dates": None,
     }
     return rank.Evidence(**(known | fields))
 
 
+def parts(scored: rank.Scored) -> dict[str, np.ndarray[Any, np.dtype[np.float64]]]:
+    """Return the parts of all drawers but ``sentence``, as if their cosines were just what the evidence says."""
+    known, nothing = scored.evidence, np.zeros(len(scored.bound))
+    rows = np.arange(len(nothing))
+    found = scored.parts(rows, nothing, known.cosines, known.statements, known.wishes)  # type: ignore[arg-type]
+    return {name: values for name, values in found.items() if name != "sentence"}
+
+
 def totals(scored: rank.Scored) -> list[float]:
-    found: list[float] = sum(scored.parts.values(), np.zeros(len(scored.bound))).tolist()
+    found: list[float] = sum(parts(scored).values(), np.zeros(len(scored.bound))).tolist()
     return found
 
 
@@ -49,12 +58,12 @@ def test_each_part_is_its_signal_times_its_weight() -> None:
         ),
         FULL,
     )
-    assert scored.parts["bm25"].tolist() == pytest.approx([0.5 * FULL.bm25, FULL.bm25, 0.0])
-    assert scored.parts["cosine"].tolist() == pytest.approx([FULL.cosine * one for one in (0.5, 0.2, 0.3)])
-    assert scored.parts["statement"].tolist() == pytest.approx([FULL.statement * one for one in (0.5, 0.7, 0.3)])
-    assert scored.parts["date"].tolist() == pytest.approx([0.0, 0.5 * FULL.date, FULL.date])
+    assert parts(scored)["bm25"].tolist() == pytest.approx([0.5 * FULL.bm25, FULL.bm25, 0.0])
+    assert parts(scored)["cosine"].tolist() == pytest.approx([FULL.cosine * one for one in (0.5, 0.2, 0.3)])
+    assert parts(scored)["statement"].tolist() == pytest.approx([FULL.statement * one for one in (0.5, 0.7, 0.3)])
+    assert parts(scored)["date"].tolist() == pytest.approx([0.0, 0.5 * FULL.date, FULL.date])
     assert scored.sentence_weight == FULL.sentence
-    assert set(scored.parts) == {"bm25", "cosine", "statement", "date"}
+    assert set(parts(scored)) == {"bm25", "cosine", "statement", "date"}
 
 
 def test_what_is_out_of_scope_has_no_bound_and_does_not_scale_the_others() -> None:
@@ -62,7 +71,7 @@ def test_what_is_out_of_scope_has_no_bound_and_does_not_scale_the_others() -> No
         evidence(bm25=np.array([4.0, 8.0, 16.0]), coverage=np.ones(3), in_scope=np.array([True, True, False]))
     )
     assert scored.bound[2] == -np.inf
-    assert scored.parts["bm25"][:2].tolist() == pytest.approx([W.bm25 / 2, W.bm25])
+    assert parts(scored)["bm25"][:2].tolist() == pytest.approx([W.bm25 / 2, W.bm25])
 
 
 def test_words_alone_rank_when_there_is_no_question_vector() -> None:
@@ -70,9 +79,8 @@ def test_words_alone_rank_when_there_is_no_question_vector() -> None:
         evidence(2, bm25=np.array([0.0, 3.0]), coverage=np.array([0.0, 0.01]), cosines=None, statements=None)
     )
     assert totals(scored) == [0.0, W.bm25]  # in full, however little of the question it is
-    assert scored.cosines is None
-    assert "cosine" not in scored.parts
-    assert "statement" not in scored.parts
+    assert "cosine" not in parts(scored)
+    assert "statement" not in parts(scored)
 
 
 @pytest.mark.parametrize(("coverage", "first"), [(1.0, 0), (0.01, 1)])
@@ -86,29 +94,23 @@ def test_weak_words_weigh_less_against_meaning(coverage: float, first: int) -> N
 
 def test_an_exchange_that_states_nothing_is_read_as_a_whole() -> None:
     scored = rank.score(evidence(2, cosines=np.array([0.4, 0.4]), statements=np.array([-1.0, 0.4])), FULL)
-    assert scored.parts["statement"][0] == scored.parts["statement"][1]
+    assert parts(scored)["statement"][0] == parts(scored)["statement"][1]
 
 
 def test_a_drawer_without_vector_gets_the_typical_cosine_of_those_that_match() -> None:
-    filled = rank.with_imputed(
-        np.array([0.4, 0.6, 0.0, 0.1]), np.array([True, True, False, True]), np.array([True, True, True, False])
-    )
+    typical = rank.typical_cosine(np.array([0.4, 0.6]))
+    filled = rank.with_imputed(np.array([0.4, 0.6, 0.0, 0.1]), np.array([True, True, False, True]), typical)
     assert filled.tolist() == [0.4, 0.6, 0.5, 0.1]
-    nothing = rank.with_imputed(np.array([0.4, 0.0]), np.array([True, False]), np.array([False, True]))
-    assert nothing.tolist() == [0.4, 0.0]
+    nothing = rank.typical_cosine(np.empty(0))
+    assert rank.with_imputed(np.array([0.4, 0.0]), np.array([True, False]), nothing).tolist() == [0.4, 0.0]
 
 
-def test_in_score_a_typical_cosine_is_one_of_drawers_in_scope() -> None:
+def test_in_score_a_typical_cosine_stands_only_where_none_is_known() -> None:
     scored = rank.score(
-        evidence(
-            cosines=np.array([0.3, 0.9, 0.0]),
-            bm25=np.array([1.0, 1.0, 1.0]),
-            has_vector=np.array([True, True, False]),
-            in_scope=np.array([True, False, True]),
-        ),
-        FULL,
+        evidence(cosines=np.array([0.3, 0.9, 0.0]), has_vector=np.array([True, True, False]), typical=0.25), FULL
     )
-    assert scored.parts["cosine"][2] == pytest.approx(FULL.cosine * 0.3)
+    assert parts(scored)["cosine"].tolist() == pytest.approx([FULL.cosine * one for one in (0.3, 0.9, 0.25)])
+    assert scored.bound[2] == pytest.approx((FULL.cosine + FULL.statement) * 0.25)
 
 
 # ------------------------------------------------------------------------------------------------------------ requests
@@ -123,11 +125,11 @@ def test_in_a_request_words_weigh_less_and_wishes_more() -> None:
     }
     plain = rank.score(evidence(**known), FULL)
     request = rank.score(evidence(**known, wishes=np.array([-1.0, 0.2, -1.0])), FULL)
-    assert "wish" not in plain.parts
-    assert request.parts["bm25"][0] == pytest.approx(fusion.REQUEST_WORDS * plain.parts["bm25"][0])
+    assert "wish" not in parts(plain)
+    assert parts(request)["bm25"][0] == pytest.approx(fusion.REQUEST_WORDS * parts(plain)["bm25"][0])
     assert 0.0 <= fusion.REQUEST_WORDS < 1.0
     assert request.sentence_weight == pytest.approx(fusion.REQUEST_WORDS * plain.sentence_weight)
-    assert request.parts["wish"].tolist() == pytest.approx([0.0, FULL.wish * (0.2 + fusion.WISH_OFFSET), 0.0])
+    assert parts(request)["wish"].tolist() == pytest.approx([0.0, FULL.wish * (0.2 + fusion.WISH_OFFSET), 0.0])
     words, wish, _ = totals(plain)
     words_asked, wish_asked, other = totals(request)
     assert wish_asked - words_asked > wish - words
@@ -160,9 +162,10 @@ def _any_evidence(draw: st.DrawFn) -> rank.Evidence:
         coverage=array(_UNIT),
         cosines=array(_COSINE) if has_model else None,
         has_vector=array(st.booleans(), np.bool_),
+        typical=draw(_COSINE),
         statements=array(_COSINE) if has_model else None,
         wishes=array(_COSINE) if has_model and draw(st.booleans()) else None,
-        dates=array(_UNIT),
+        dates=array(_UNIT) if draw(st.booleans()) else None,
     )
 
 
@@ -183,7 +186,7 @@ def test_a_weight_of_zero_takes_its_signal_out(known: rank.Evidence, weights: ra
     if name == "sentence":
         assert scored.sentence_weight == 0.0
     else:
-        assert not scored.parts.get(name, np.zeros(1)).any()
+        assert not parts(scored).get(name, np.zeros(1)).any()
 
 
 @given(_any_evidence())

@@ -27,9 +27,14 @@ def posting(term: str, frequencies: dict[int, int], masks: dict[int, int] | None
     return rank.TermPostings(
         term=term,
         rows=np.array(rows, np.int64),
+        matches=len(rows),
         frequencies=np.array([frequencies[row] for row in rows], np.uint16),
         masks=np.array([(masks or {}).get(row, 1) for row in rows], np.uint16),
     )
+
+
+def collection(count: int, length: float = 0.0) -> rank.Collection:
+    return rank.Collection(count=count, length=length)
 
 
 def index(documents: list[Document], query: list[str]) -> list[rank.TermPostings]:
@@ -72,37 +77,58 @@ def share_of(documents: list[Document], query: list[str], words: list[str]) -> f
 @given(_DOCUMENTS, _QUERY)
 def test_bm25_equals_its_definition(documents: list[Document], query: list[str]) -> None:
     lengths = np.array([sum(map(len, document)) for document in documents], np.float64)
-    scores = rank.bm25(index(documents, query), lengths, np.ones(len(documents), np.bool_))
+    scores = rank.bm25(index(documents, query), lengths, collection(len(documents), float(lengths.sum())))
     assert scores.tolist() == pytest.approx(by_the_book(documents, query))
 
 
 def test_bm25_of_an_empty_collection_is_empty() -> None:
-    assert rank.bm25([], np.empty(0), np.empty(0, np.bool_)).tolist() == []
-    assert rank.bm25([posting("a", {})], np.array([3.0]), np.array([False])).tolist() == [0.0]
+    assert rank.bm25([], np.empty(0), collection(0)).tolist() == []
+    assert rank.bm25([posting("a", {})], np.array([3.0]), collection(0)).tolist() == [0.0]
 
 
-def test_dead_rows_do_not_change_the_living() -> None:
-    alone = rank.bm25([posting("a", {0: 2})], np.array([4.0, 6.0]), np.array([True, True]))
-    beside = rank.bm25([posting("a", {0: 2})], np.array([4.0, 6.0, 99.0]), np.array([True, True, False]))
-    assert beside[:2].tolist() == alone.tolist()
+@given(_DOCUMENTS, _QUERY, st.data())
+def test_a_part_of_the_collection_is_scored_to_the_bit_as_in_the_whole(
+    documents: list[Document], query: list[str], data: st.DataObject
+) -> None:
+    lengths = np.array([sum(map(len, document)) for document in documents], np.float64)
+    whole, postings = collection(len(documents), float(lengths.sum())), index(documents, query)
+    rows = np.array(sorted(data.draw(st.sets(st.sampled_from(range(len(documents)))))), np.int64)
+    part = []
+    for one in postings:
+        kept = np.isin(one.rows, rows)
+        places = np.searchsorted(rows, one.rows[kept])
+        part.append(
+            rank.TermPostings(
+                term=one.term,
+                rows=places,
+                matches=one.matches,
+                frequencies=one.frequencies[kept],
+                masks=one.masks[kept],
+            )
+        )
+    assert rank.bm25(part, lengths[rows], whole).tobytes() == rank.bm25(postings, lengths, whole)[rows].tobytes()
+    covered = rank.coverage(part, len(rows), whole)
+    assert covered.tobytes() == rank.coverage(postings, len(documents), whole)[rows].tobytes()
+    said = rank.sentence_coverage(part, whole, np.arange(len(rows)))
+    assert said.tobytes() == rank.sentence_coverage(postings, whole, rows).tobytes()
 
 
 @given(_DOCUMENTS, _QUERY)
 def test_coverage_equals_its_definition(documents: list[Document], query: list[str]) -> None:
-    live = np.ones(len(documents), np.bool_)
+    count = len(documents)
     expected = [share_of(documents, query, [word for s in document for word in s]) for document in documents]
-    assert rank.coverage(index(documents, query), live).tolist() == pytest.approx(expected)
+    assert rank.coverage(index(documents, query), count, collection(count)).tolist() == pytest.approx(expected)
 
 
 @given(_DOCUMENTS, _QUERY)
 def test_sentence_coverage_equals_its_definition(documents: list[Document], query: list[str]) -> None:
-    live = np.ones(len(documents), np.bool_)
+    whole = collection(len(documents))
     rows = np.arange(len(documents), dtype=np.int64)
     expected = [max((share_of(documents, query, s) for s in document), default=0.0) for document in documents]
     postings = index(documents, query)
-    assert rank.sentence_coverage(postings, live, rows).tolist() == pytest.approx(expected)
-    assert rank.sentence_coverage(postings, live, rows[::-1]).tolist() == pytest.approx(expected[::-1])
-    assert rank.sentence_coverage(postings, live, rows[:0]).tolist() == []
+    assert rank.sentence_coverage(postings, whole, rows).tolist() == pytest.approx(expected)
+    assert rank.sentence_coverage(postings, whole, rows[::-1]).tolist() == pytest.approx(expected[::-1])
+    assert rank.sentence_coverage(postings, whole, rows[:0]).tolist() == []
 
 
 @given(
@@ -110,20 +136,19 @@ def test_sentence_coverage_equals_its_definition(documents: list[Document], quer
     st.lists(st.booleans(), min_size=10, max_size=10),
 )
 def test_one_sentence_never_covers_more_than_the_drawer(masks: list[dict[int, int]], live: list[bool]) -> None:
-    flags = np.array(live, np.bool_)
+    members = collection(sum(live))
     living = [{row: mask for row, mask in one.items() if live[row]} for one in masks]
     postings = [posting(str(at), dict.fromkeys(one, 1), one) for at, one in enumerate(living)]
-    whole = rank.coverage(postings, flags)
+    whole = rank.coverage(postings, 10, members)
     rows = np.arange(10, dtype=np.int64)
     # To the bit: what is read closely is chosen by this bound.
-    assert np.all(rank.sentence_coverage(postings, flags, rows) <= whole)
+    assert np.all(rank.sentence_coverage(postings, members, rows) <= whole)
     assert np.all(whole <= 1.0 + 1e-12)
 
 
 def test_words_said_in_one_breath_cover_more_than_the_same_words_apart() -> None:
-    live = np.ones(9, np.bool_)
     kiln, yard = posting("kiln", {0: 1, 1: 1}, {0: 0b01, 1: 0b10}), posting("yard", {0: 1, 1: 1}, {0: 0b10, 1: 0b10})
-    apart, together = rank.sentence_coverage([kiln, yard], live, np.array([0, 1]))
+    apart, together = rank.sentence_coverage([kiln, yard], collection(9), np.array([0, 1]))
     assert (apart, together) == (0.5, 1.0)
 
 
@@ -140,6 +165,7 @@ def test_a_term_that_stands_everywhere_in_some_rows_counts_once_more_there(
     )
     assert found.term == "a"
     assert found.rows.tolist() == sorted(held.keys() | named)
+    assert found.matches == len(found.rows)
     for row, frequency, mask in zip(found.rows, found.frequencies.tolist(), found.masks.tolist(), strict=True):
         times, sentences = held.get(int(row), (0, 0))
         assert frequency == min(times + (row in named), 65_535)
@@ -147,21 +173,20 @@ def test_a_term_that_stands_everywhere_in_some_rows_counts_once_more_there(
 
 
 def test_words_count_in_full_where_one_drawer_has_most_of_the_questions_weight() -> None:
-    live = np.ones(100, np.bool_)
+    live, whole = np.ones(100, np.bool_), collection(100)
     rare, common = posting("rare", {3: 1}), posting("common", dict.fromkeys(range(60), 1))
     nowhere = posting("nowhere", {})
-    assert rank.confidence(rank.coverage([rare, common], live), live) == 1.0
-    weak = rank.confidence(rank.coverage([nowhere, common], live), live)
+    assert rank.confidence(rank.coverage([rare, common], 100, whole), live) == 1.0
+    weak = rank.confidence(rank.coverage([nowhere, common], 100, whole), live)
     assert 0.0 < weak < 0.1
     out_of_scope = live.copy()
     out_of_scope[3] = False
-    assert rank.confidence(rank.coverage([rare, common], live), out_of_scope) < 0.1
-    assert rank.confidence(rank.coverage([], live), live) == 0.0
+    assert rank.confidence(rank.coverage([rare, common], 100, whole), out_of_scope) < 0.1
+    assert rank.confidence(rank.coverage([], 100, whole), live) == 0.0
     assert rank.confidence(np.empty(0), np.empty(0, np.bool_)) == 0.0
 
 
-def test_the_best_in_scope_is_one_and_nothing_stays_nothing() -> None:
-    scores = np.array([2.0, 4.0, 8.0, 0.0])
-    assert rank.over_maximum(scores, np.array([True, True, False, True]))[[0, 1, 3]].tolist() == [0.5, 1.0, 0.0]
-    assert rank.over_maximum(np.zeros(2), np.ones(2, np.bool_)).tolist() == [0.0, 0.0]
-    assert rank.over_maximum(np.empty(0), np.empty(0, np.bool_)).tolist() == []
+def test_the_best_is_one_and_nothing_stays_nothing() -> None:
+    assert rank.over_maximum(np.array([2.0, 4.0, 0.0]), 4.0).tolist() == [0.5, 1.0, 0.0]
+    assert rank.over_maximum(np.zeros(2), 0.0).tolist() == [0.0, 0.0]
+    assert rank.over_maximum(np.empty(0), 0.0).tolist() == []

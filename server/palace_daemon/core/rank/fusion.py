@@ -10,6 +10,8 @@ from numpy.typing import NDArray
 
 from palace_daemon.core.rank.words import Flags, Float64, Rows, confidence, over_maximum
 
+Floats = NDArray[np.float64] | NDArray[np.float32]
+
 
 class Weights(Struct, frozen=True, kw_only=True):
     """What each signal is multiplied by; 0 takes a signal out. Names are those of the parts of a score."""
@@ -31,61 +33,98 @@ WISH_OFFSET = 0.17
 
 
 class Evidence(Struct, frozen=True, kw_only=True):
-    """What is known of all drawers in view of a question, arrays ``[n]`` by row."""
+    """What is known of all drawers that are scored in view of a question, arrays ``[n]`` by row."""
 
     in_scope: Flags
     """Rows that the filters let through."""
     bm25: Float64
     coverage: Float64
-    cosines: Float64 | None
-    """Cosine to the question; None when vectors take no part."""
+    cosines: Floats | None
+    """What the cosine to the question is at most; None when vectors take no part."""
     has_vector: Flags
     """Rows whose cosine is known."""
-    statements: Float64 | None
-    """Best cosine of what the drawer's exchange states, -1 where it states nothing; None when vectors take no part."""
-    wishes: Float64 | None
+    typical: float
+    """What stands for a cosine that is not known yet, from :func:`typical_cosine`."""
+    statements: Floats | None
+    """What the best cosine of what the drawer's exchange states is at most, -1 where it states nothing; None when
+    vectors take no part."""
+    wishes: Floats | None
     """The same of the standing wishes among the statements; None where the question is no request."""
-    dates: Float64
-    """From :func:`palace_daemon.core.rank.date_lift`."""
+    dates: Float64 | None
+    """From :func:`palace_daemon.core.rank.date_lift`; None where no date is named."""
 
 
 class Scored(Struct, frozen=True, kw_only=True):
-    """Scores of all drawers, arrays ``[n]`` by row; rows out of scope hold ``-inf`` in ``bound``."""
+    """Scores of all drawers, as far as they can be told without reading any closely."""
 
-    parts: dict[str, Float64]
-    """Every part but ``sentence``, for which drawers are read closely."""
-    cosines: Float64 | None
-    """Cosine to the question, with a typical one where it is not known yet; None when vectors take no part."""
+    bound: Float64
+    """The most that the total can be, ``[n]`` by row: whatever ``sentence`` comes to, and the cosines at their most.
+    Rows out of scope hold ``-inf``."""
     sentence_weight: float
     """Of the part that is still to come."""
-    bound: Float64
-    """The most that the total can be, whatever ``sentence`` comes to."""
+    word_weight: float
+    """Of BM25, divided by the largest in scope."""
+    largest: float
+    """The largest BM25 in scope."""
+    evidence: Evidence
+    weights: Weights
+
+    def parts(
+        self,
+        rows: Rows,
+        sentences: Float64,
+        cosines: Float64 | None,
+        statements: Float64 | None,
+        wishes: Float64 | None,
+    ) -> dict[str, Float64]:
+        """Return all parts of the scores of ``rows``, given what is read of them closely.
+
+        Args:
+            rows: Of which drawers, ``[k]``; the other arguments likewise.
+            sentences: From :func:`palace_daemon.core.rank.sentence_coverage`.
+            cosines: Where they are not known anything; None when vectors take no part.
+            statements: As in the evidence.
+            wishes: As in the evidence.
+        """
+        known, weights = self.evidence, self.weights
+        parts = {"bm25": self.word_weight * over_maximum(known.bm25[rows], self.largest)}
+        if cosines is not None and statements is not None:
+            cosines = np.where(known.has_vector[rows], cosines, known.typical)
+            parts["cosine"] = weights.cosine * cosines
+            parts["statement"] = weights.statement * np.maximum(statements, cosines)
+            if known.wishes is not None and wishes is not None:
+                parts["wish"] = weights.wish * np.asarray(wish_lift(wishes), np.float64)
+        if weights.date and known.dates is not None:
+            parts["date"] = weights.date * known.dates[rows]
+        if self.sentence_weight:
+            parts["sentence"] = self.sentence_weight * sentences
+        return parts
 
 
 def score(evidence: Evidence, weights: Weights = WEIGHTS) -> Scored:
-    """Return the parts of all signals for every drawer.
+    """Return what the score of every drawer can come to.
 
     Without vectors words have the whole say. Lifts are added to what words and vectors say.
     """
-    matched = (evidence.bm25 > 0.0) & evidence.in_scope
-    words = over_maximum(evidence.bm25, evidence.in_scope)
-    if evidence.cosines is None or evidence.statements is None:
-        cosines = None
-        parts = {"bm25": weights.bm25 * words}
-    else:
-        cosines = with_imputed(evidence.cosines, evidence.has_vector, matched)
-        parts = {
-            "bm25": weights.bm25 * word_share(evidence) * words,
-            "cosine": weights.cosine * cosines,
-            "statement": weights.statement * np.maximum(evidence.statements, cosines),
-        }
-        if evidence.wishes is not None:
-            parts["wish"] = weights.wish * wish_lift(evidence.wishes)
-    if weights.date and evidence.dates.any():
-        parts["date"] = weights.date * evidence.dates
+    largest = float((evidence.bm25 * evidence.in_scope).max(initial=0.0))
+    has_vectors = evidence.cosines is not None and evidence.statements is not None
+    word_weight = weights.bm25 * word_share(evidence) if has_vectors else weights.bm25
     sentence_weight = weights.sentence * (1.0 if evidence.wishes is None else REQUEST_WORDS)
-    bound = np.where(evidence.in_scope, _sum(parts, len(words)) + sentence_weight * evidence.coverage, -np.inf)
-    return Scored(parts=parts, cosines=cosines, sentence_weight=sentence_weight, bound=bound)
+    bound = evidence.bm25 * (word_weight / largest if largest > 0.0 else 0.0)
+    bound += sentence_weight * evidence.coverage
+    if evidence.cosines is not None and evidence.statements is not None:
+        cosines = with_imputed(evidence.cosines, evidence.has_vector, evidence.typical)
+        bound += cosines * weights.cosine
+        bound += np.maximum(cosines, evidence.statements) * weights.statement
+        if evidence.wishes is not None:
+            bound += wish_lift(evidence.wishes) * weights.wish
+    if weights.date and evidence.dates is not None:
+        bound += weights.date * evidence.dates
+    np.copyto(bound, -np.inf, where=~evidence.in_scope)
+    return Scored(
+        bound=bound, sentence_weight=sentence_weight, word_weight=word_weight, largest=largest, evidence=evidence,
+        weights=weights,
+    )  # fmt: skip
 
 
 def word_share(evidence: Evidence) -> float:
@@ -94,19 +133,29 @@ def word_share(evidence: Evidence) -> float:
     return share if evidence.wishes is None else REQUEST_WORDS * share
 
 
-def wish_lift(cosines: Float64) -> Float64:
-    """Return float64 ``[n]``: how much a standing wish bears on a request; 0 where there is none."""
-    return np.where(cosines > -1.0, np.maximum(cosines, 0.0) + WISH_OFFSET, 0.0)
+def wish_lift(cosines: Floats) -> Floats:
+    """Return floats ``[n]``: how much a standing wish bears on a request; 0 where there is none."""
+    lift: Floats = np.maximum(cosines, 0.0)
+    lift += WISH_OFFSET
+    lift *= cosines > -1.0
+    return lift
 
 
-def with_imputed(cosines: Float64, has_vector: Flags, matched: Flags) -> Float64:
-    """Fill in for drawers whose vector is still to come: the median cosine of those that match by words.
+def typical_cosine(known: Floats) -> float:
+    """Return the median of ``known``, the cosines of the drawers that match by words: 0 where there are none.
 
-    Without it a line written a second ago would lose to every older one that has a vector, however well it matches.
+    It stands for the cosine of a drawer whose vector is still to come. Without it a line written a second ago would
+    lose to every older one that has a vector, however well it matches.
     """
-    known = cosines[has_vector & matched]
-    typical = round(float(np.median(known)), 6) if len(known) else 0.0
-    return np.where(has_vector, cosines, typical)
+    return round(float(np.median(known)), 6) if len(known) else 0.0
+
+
+def with_imputed(cosines: Floats, has_vector: Flags, typical: float) -> Floats:
+    """Return ``cosines`` with ``typical`` where they are not known."""
+    if has_vector.all():
+        return cosines
+    filled: Floats = np.where(has_vector, cosines, cosines.dtype.type(typical))
+    return filled
 
 
 def candidates(totals: Float64, limit: int, started_at: Rows | None = None) -> Rows:
@@ -115,12 +164,11 @@ def candidates(totals: Float64, limit: int, started_at: Rows | None = None) -> R
     With ``started_at`` the newest of those that tie are taken, and all that tie in this as well: a question that no
     word answers leaves everything tied.
     """
-    eligible = np.flatnonzero(np.isfinite(totals))
-    if len(eligible) > limit:
-        cut = _largest(totals[eligible], limit)
+    cut = _largest(totals, limit) if len(totals) > limit else -np.inf
+    eligible = np.flatnonzero(totals >= cut) if np.isfinite(cut) else np.flatnonzero(np.isfinite(totals))
+    if started_at is not None and len(eligible) > limit:
         above, tied = eligible[totals[eligible] > cut], eligible[totals[eligible] == cut]
-        if started_at is not None and len(above) + len(tied) > limit:
-            tied = tied[started_at[tied] >= _largest(started_at[tied], limit - len(above))]
+        tied = tied[started_at[tied] >= _largest(started_at[tied], limit - len(above))]
         eligible = np.sort(np.concatenate([above, tied]))
     return eligible[np.argsort(-totals[eligible], kind="stable")]
 
@@ -146,10 +194,3 @@ def exact_cosines(vectors: NDArray[np.float32], query: NDArray[np.float32]) -> F
 def order(totals: Float64, started_at: Rows, keys: Sequence[str]) -> list[int]:
     """Return positions best first: by total, then newer first, then by key."""
     return sorted(range(len(totals)), key=lambda at: (-float(totals[at]), -int(started_at[at]), keys[at]))
-
-
-def _sum(parts: dict[str, Float64], count: int) -> Float64:
-    total = np.zeros(count, np.float64)
-    for name in sorted(parts):
-        total = total + parts[name]
-    return total

@@ -1,0 +1,133 @@
+"""Rounded vectors: their errors are never larger than they say, and numpy and the library give the same bits."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from hypothesis.extra import numpy as hnp
+
+from palace_daemon.core.ports import Float32
+from palace_daemon.store import matrix
+
+_NUMBERS = st.floats(-2.0, 2.0, width=32)
+
+
+def vectors(count: int, dim: int, seed: int = 0) -> Float32:
+    dice = np.random.default_rng(seed)
+    drawn = dice.standard_normal((count, dim)).astype(np.float32)
+    return np.asarray(drawn / np.linalg.norm(drawn, axis=1, keepdims=True), np.float32)
+
+
+def all_products(view: matrix.View, asked: matrix.Question) -> Float32:
+    found = np.zeros(len(view.scales), np.float32)
+    for piece in view.pieces(asked, found):
+        piece()
+    return view.scaled(asked, found)
+
+
+@given(hnp.arrays(np.float32, (3, 5), elements=_NUMBERS), hnp.arrays(np.float32, (5,), elements=_NUMBERS))
+def test_a_product_is_never_further_off_than_it_says(rows: Float32, query: Float32) -> None:
+    view, asked = matrix.of_vectors(rows), matrix.question(query)
+    found = all_products(view, asked)
+    true = rows.astype(np.float64) @ query.astype(np.float64)
+    assert (np.abs(found - true) <= view.errors_of(asked) + 1e-5).all()
+    near = (view.near(np.arange(3)) @ query).astype(np.float64)
+    assert (np.abs(near - true) <= view.errors * asked.length + 1e-5).all()
+
+
+@pytest.mark.parametrize(
+    "rows",
+    [
+        vectors(40, 384),
+        np.eye(40, 384, dtype=np.float32),
+        np.repeat(vectors(1, 384), 40, axis=0),
+        np.where(np.arange(384) < 1, np.float32(0.999), np.float32(0.002))[None].repeat(40, axis=0),
+        np.zeros((40, 384), np.float32),
+    ],
+    ids=["random", "one number", "all the same", "one large number", "nothing"],
+)
+def test_errors_are_small_for_vectors_of_length_one(rows: Float32) -> None:
+    view, asked = matrix.of_vectors(rows), matrix.question(vectors(1, 384, seed=9)[0])
+    true = rows.astype(np.float64) @ asked.vector.astype(np.float64)
+    off = view.errors_of(asked)
+    assert (np.abs(all_products(view, asked) - true) <= off + 1e-6).all()
+    assert off.max() < 0.06
+
+
+def test_all_rows_and_few_rows_have_the_same_products(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(matrix, "CHUNK_ROWS", 16)
+    view, asked = matrix.of_vectors(vectors(100, 24)), matrix.question(vectors(1, 24, seed=1)[0])
+    assert len(view.chunks) == 7
+    whole = all_products(view, asked)
+    for rows in (np.array([99, 3, 3, 50]), np.arange(100), np.empty(0, np.int64)):
+        assert view.products(asked, rows).tobytes() == whole[rows].tobytes()
+        assert view.errors_of(asked, rows).tobytes() == view.errors_of(asked)[rows].tobytes()
+
+
+def test_numpy_alone_gives_the_same_bits(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert matrix.kernels is not None
+    view, asked = matrix.of_vectors(vectors(1_000, 384)), matrix.question(vectors(1, 384, seed=1)[0])
+    found = all_products(view, asked)
+    monkeypatch.setattr(matrix, "kernels", None)
+    assert all_products(view, asked).tobytes() == found.tobytes()
+
+
+@pytest.mark.parametrize("bad", [np.nan, np.inf, 3e38])
+def test_a_damaged_vector_counts_as_zero_and_harms_no_other(bad: float) -> None:
+    rows = vectors(3, 8)
+    rows[1, 4] = bad
+    view, asked = matrix.of_vectors(rows), matrix.question(rows[0])
+    found = all_products(view, asked)
+    assert found[1] == 0.0
+    assert found[0] == pytest.approx(1.0, abs=0.02)
+    assert np.isfinite(view.errors_of(asked)).all()
+
+
+def test_rows_that_come_later_show_in_no_older_view(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(matrix, "CHUNK_ROWS", 4)
+    made = matrix.Matrix()
+    rows = vectors(11, 8)
+    made.put(np.arange(3), np.arange(3), rows[:3])
+    view = made.view()
+    before = all_products(view, matrix.question(rows[0])).tolist()
+    made.put(np.arange(3, 11), np.arange(3, 11), rows[3:])
+    assert all_products(view, matrix.question(rows[0])).tolist() == before
+    assert made.view().near(np.array([10, 2]))[0] == pytest.approx(rows[10], abs=0.01)
+
+
+def save_vectors(store: Any, rows: Float32) -> None:
+    def work(connection: Any) -> None:
+        connection.execute("UPDATE state SET model='m'")
+        for number, row in enumerate(rows):
+            connection.execute(
+                "INSERT INTO vectors(id, text_hash, model, vector, generation) VALUES (?,?,?,?,1)",
+                (number, bytes([number]), "m", row.tobytes()),
+            )
+
+    store.write(work)
+
+
+def test_stored_vectors_are_read_to_the_bit_in_any_order_and_number(store: Any) -> None:
+    rows = vectors(6, 8)
+    save_vectors(store, rows)
+    made = matrix.Matrix()
+    made.put(np.arange(1, 7), np.arange(6), rows)
+    with store.read() as connection:
+        wanted = np.array([4, 1, 4, 6])
+        assert made.view().read(connection, wanted).tobytes() == rows[wanted - 1].tobytes()
+
+
+def test_a_vector_that_is_gone_from_the_table_is_told_as_it_is_remembered(store: Any) -> None:
+    rows = vectors(6, 8)
+    save_vectors(store, rows)
+    made = matrix.Matrix()
+    made.put(np.arange(6), np.arange(6), rows)
+    store.write(lambda connection: connection.execute("DELETE FROM vectors WHERE id IN (1, 4)"))
+    with store.read() as connection:
+        found = made.view().read(connection, np.array([4, 2, 1, 5]))
+    assert found[[1, 3]].tobytes() == rows[[2, 5]].tobytes()
+    assert found[[0, 2]].tobytes() == made.view().near(np.array([4, 1])).tobytes()

@@ -161,7 +161,7 @@ def test_case_does_not_matter_outside_compounds(text: str) -> None:
 
 def test_a_full_cache_changes_nothing() -> None:
     before = terms("decisions about caching")
-    analysis._cached_terms.cache_clear()
+    analysis._TERMS.forget()
     analysis._stem.cache_clear()
     assert terms("decisions about caching") == before
 
@@ -171,7 +171,7 @@ def test_threads_get_the_terms_of_their_own_words() -> None:
         f"{stem}{ending}" for stem in ("decid", "configur", "index", "embed") for ending in ("ing", "ed", "s", "ations")
     ]
     alone = [terms(word) for word in words]
-    analysis._cached_terms.cache_clear()
+    analysis._TERMS.forget()
     analysis._stem.cache_clear()
     with ThreadPoolExecutor(8) as pool:
         assert list(pool.map(terms, words * 50)) == alone * 50

@@ -8,6 +8,8 @@ import sys
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from palace_daemon.embed import registry
 from palace_daemon.embed.tokens import MiniLmTokenCounter, open_tokenizer, packaged_tokenizer
@@ -29,6 +31,25 @@ from palace_daemon.errors import ModelError
 )
 def test_count_includes_special_tokens_and_never_truncates(text: str, n_tokens: int) -> None:
     assert MiniLmTokenCounter().count(text) == n_tokens
+
+
+_MIXED = st.lists(
+    st.one_of(
+        st.sampled_from(
+            ["Word", "word", " ", "\n", "\r\n", ".", "don't", "[SEP]", "[sep]", "[", "a" * 99, "\u0301", "é"]
+        ),
+        st.sampled_from(
+            ["\x1c", "\x0b", "\x00", "\x85", "\xa0", "\u2028", "\u3000", "\ufffd", "\u200d", "窑", "。", "≠"]
+        ),
+        st.text(max_size=8),
+    ),
+    max_size=30,
+)
+
+
+@given(_MIXED.map("".join))
+def test_words_and_marks_have_as_many_tokens_alone_as_in_their_text(text: str) -> None:
+    assert MiniLmTokenCounter().count(text) == len(packaged_tokenizer().encode(text).ids)
 
 
 def test_cap_is_the_length_of_the_position_table() -> None:

@@ -27,18 +27,20 @@ All functions are thread-safe; the caches are bounded and change no result.
 from __future__ import annotations
 
 import functools
+import operator
 import re
 import sys
 import unicodedata
 from collections import Counter
-from collections.abc import Iterable, Iterator
-from itertools import chain, pairwise
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import chain, groupby, pairwise
 from typing import NamedTuple
 
 from snowballstemmer.english_stemmer import EnglishStemmer
 from snowballstemmer.russian_stemmer import RussianStemmer
 
 from palace_daemon.core import sentences
+from palace_daemon.core.remembered import Remembered
 
 ANALYSER_VERSION = 2
 """Raised when the same text gives other terms or places: stored terms of another version must be rebuilt."""
@@ -54,6 +56,7 @@ _BLOB_SAMPLE = 256
 _CACHED_CHUNK_CHARS = 64
 _CACHED_CHUNKS = 65_536  # about 20 MB when full
 _CACHED_STEMS = 32_768
+_CACHED_PLACES = 4_096
 
 _HAN = "\u3005\u3007\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\U00020000-\U0003ffff"
 _HANGUL = "\u1100-\u11ff\uac00-\ud7a3"
@@ -75,6 +78,8 @@ _JOINTS = "(?:_++|[./\\\\@'\u2019-])"
 _TAIL = "(?:\\+\\+|#(?!\\w))?"  # C++, C#
 _CHUNK = re.compile(f"[{_UNSPACED}]+|{_WORD}(?:{_JOINTS}{_WORD})*+{_TAIL}")
 _ASCII_CHUNK = re.compile(r"[A-Za-z0-9]++(?:(?:_++|[./\\@'-])[A-Za-z0-9]++)*+(?:\+\+|#(?!\w))?")
+_CHUNK_OR_BREAK = re.compile(f"\n|{_CHUNK.pattern}")
+_ASCII_CHUNK_OR_BREAK = re.compile(f"\n|{_ASCII_CHUNK.pattern}")
 
 _UNSPACED_START = re.compile(f"[{_UNSPACED}]")
 _STANDS_ALONE = re.compile(f"[{_HAN}{_HANGUL}]")
@@ -109,7 +114,8 @@ class TermPlaces(NamedTuple):
     """A bit for each sentence, see :func:`palace_daemon.core.sentences.bucket_masks`."""
 
 
-_NOWHERE = TermPlaces(0, 0)
+_ONCE = 1 << sentences.BUCKETS
+"""Above the bits of a mask."""
 
 _Pair = tuple[str, str]
 """A term and the piece of text it stands for."""
@@ -117,14 +123,14 @@ _Pair = tuple[str, str]
 
 def terms(text: str) -> list[str]:
     """Return the terms of ``text`` in order, with repetitions; a compound's whole comes before its parts."""
-    return list(chain.from_iterable(map(_terms_of, _chunks(text))))
+    return list(chain.from_iterable(map(_TERMS.__getitem__, _chunks(text))))
 
 
 def term_counts(text: str) -> dict[str, int]:
     """Return each term of ``text`` and how often it occurs, in order of first occurrence."""
     counts: dict[str, int] = {}
     for chunk, times in Counter(_chunks(text)).items():
-        for term in _terms_of(chunk):
+        for term in _TERMS[chunk]:
             counts[term] = counts.get(term, 0) + times
     return counts
 
@@ -136,18 +142,38 @@ def term_places(text: str) -> dict[str, TermPlaces]:
     counts as standing in each of its sentences.
     """
     paragraphs = [(sentences.label_of(part)[0], sentences.pieces(part)) for part in text.split("\n\n")]
-    masks = iter(sentences.bucket_masks(sum(len(pieces) for _, pieces in paragraphs)))
-    places: dict[str, TermPlaces] = {}
-    for label, pieces in paragraphs:
-        whole = 0
-        for piece, mask in zip(pieces, masks, strict=False):
-            whole |= mask
-            for term, times in term_counts(piece).items():
-                known = places.get(term, _NOWHERE)
-                places[term] = TermPlaces(known.times + times, known.mask | mask)
-        for term in term_counts(label):
-            places[term] = places[term]._replace(mask=places[term].mask | whole)
-    return places
+    pieces = list(chain.from_iterable(pieces for _, pieces in paragraphs))
+    bits = sentences.bucket_masks(len(pieces))
+    held = _held(pieces, bits)
+    first = 0
+    for label, own in paragraphs:
+        last = first + len(own)
+        if label and own:
+            whole = functools.reduce(operator.or_, bits[first:last])
+            for term in term_counts(label):
+                held[term] |= whole
+        first = last
+    return {term: _PLACES[number] for term, number in held.items()}
+
+
+def _held(pieces: Sequence[str], bits: Sequence[int]) -> dict[str, int]:
+    """Return each term of the pieces, and in one number how often it occurs and the bits of the pieces that hold it.
+
+    A piece holds no line break, so that breaks can tell one from the next in a single pass over many of them: over
+    neighbours that are of ASCII alone, or are not, since the pattern for those is several times as fast.
+    """
+    held: dict[str, int] = {}
+    known = held.get
+    coming = iter(bits)
+    mask = next(coming, 0)
+    runs = ("\n".join(run) for _, run in groupby(pieces, str.isascii))
+    for chunk in chain.from_iterable(_chunks(f"{run}\n", _CHUNK_OR_BREAK, _ASCII_CHUNK_OR_BREAK) for run in runs):
+        if chunk == "\n":
+            mask = next(coming, 0)
+        else:
+            for term in _TERMS[chunk]:
+                held[term] = (known(term, 0) | mask) + _ONCE
+    return held
 
 
 def surfaces(text: str) -> dict[str, str]:
@@ -163,12 +189,12 @@ def surfaces(text: str) -> dict[str, str]:
     return found
 
 
-def _chunks(text: str) -> list[str]:
+def _chunks(text: str, any_chunk: re.Pattern[str] = _CHUNK, ascii_chunk: re.Pattern[str] = _ASCII_CHUNK) -> list[str]:
     """Cut ``text`` into compounds and runs of unspaced script."""
     if text.isascii():
-        pattern = _ASCII_CHUNK
+        pattern = ascii_chunk
     else:
-        pattern = _CHUNK
+        pattern = any_chunk
         text = _INVISIBLE.sub("", unicodedata.normalize("NFKC", text))
     if max(map(len, text.split()), default=0) >= _BLOB_CHARS:
         text = _BLOB.sub(_shorten_blob, text)
@@ -190,14 +216,30 @@ def _flips(word: str) -> float:
     return flips / max(1, len(word) - 1)
 
 
-def _terms_of(chunk: str) -> Iterable[str]:
-    return _cached_terms(chunk) if len(chunk) <= _CACHED_CHUNK_CHARS else [term for term, _ in _expand(chunk)]
-
-
-@functools.lru_cache(maxsize=_CACHED_CHUNKS)
-def _cached_terms(chunk: str) -> tuple[str, ...]:
+def _expanded(chunk: str) -> tuple[str, ...]:
+    """Return the terms of one chunk; most are plain words, and soon done."""
+    if chunk.isascii() and chunk.isalpha() and (chunk.islower() or chunk.istitle()):
+        terms: Iterable[str] = (_stem(chunk.lower()[:TERM_CHARS_MAX]),)
+    else:
+        terms = (term for term, _ in _expand(chunk))
     # Interned, since the stored form of a corpus holds each term many times.
-    return tuple(sys.intern(term) for term, _ in _expand(chunk))
+    return tuple(map(sys.intern, terms))
+
+
+_TERMS = Remembered(_expanded, entries=_CACHED_CHUNKS, longest=_CACHED_CHUNK_CHARS)
+
+
+class _PlacesByNumber(dict[int, TermPlaces]):
+    """The places that a number of :func:`_held` stands for. Most terms of most texts stand once, in one sentence."""
+
+    def __missing__(self, number: int) -> TermPlaces:
+        found = TermPlaces(number // _ONCE, number % _ONCE)
+        if len(self) < _CACHED_PLACES:
+            self[number] = found
+        return found
+
+
+_PLACES = _PlacesByNumber()
 
 
 def _expand(chunk: str) -> Iterator[_Pair]:

@@ -10,13 +10,25 @@ import re
 BUCKETS = 16
 """Places in a drawer that are told apart: as many as bits in the mask that the word index keeps for each word."""
 
-_BREAK = re.compile(r"\n+|(?<=[.!?])[)\]\"'\u201d\u2019\u00bb*_`]*\s+|(?<=[\u3002\uff01\uff1f\uff61])")
+# Where a line ends right behind a sentence, the line end alone is the break, and the next line keeps its indentation.
+_SENTENCE_END = re.compile(r"([.!?])(?!\n)[)\]\"'\u201d\u2019\u00bb*_`]*\s+")
+_UNSPACED_END = re.compile(r"([\u3002\uff01\uff1f\uff61])")
 _LABEL = re.compile(r"(?:> )?([^\s:\uff1a>][^\n:\uff1a]{0,39}): (?=\S)")
 
 
 def pieces(text: str) -> list[str]:
     """Cut ``text`` at line ends and behind sentences; joined with spaces the pieces hold every word of it."""
-    return [piece for piece in _BREAK.split(text) if piece and not piece.isspace()]
+    text = _broken_at(_SENTENCE_END, text)
+    if not text.isascii():
+        text = _broken_at(_UNSPACED_END, text)
+    return [piece for piece in text.split("\n") if piece and not piece.isspace()]
+
+
+def _broken_at(end: re.Pattern[str], text: str) -> str:
+    """Return ``text`` with a line end in place of each match, behind the mark that it begins with."""
+    parts = end.split(text)
+    parts[1::2] = [mark + "\n" for mark in parts[1::2]]
+    return "".join(parts)
 
 
 def label_of(paragraph: str) -> tuple[str, int]:

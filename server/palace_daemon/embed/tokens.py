@@ -1,15 +1,27 @@
-"""Counts tokens as all-MiniLM-L6-v2 does, from the packaged tokenizer; no installed model is needed."""
+"""Counts tokens as all-MiniLM-L6-v2 does, from the packaged tokenizer; no installed model is needed.
+
+Its tokenizer knows no context: it cuts at blanks and at punctuation, and what lies between has the same tokens
+wherever it stands. So a text has as many as its words and marks have, and those of words met lately are remembered.
+"""
 
 from __future__ import annotations
 
 import functools
+import re
 from typing import TYPE_CHECKING
 
+from palace_daemon.core.remembered import Remembered
 from palace_daemon.embed import registry
 from palace_daemon.errors import ModelError
 
 if TYPE_CHECKING:
     from tokenizers import Tokenizer
+
+_CACHED_WORDS = 32_768
+_CACHED_WORD_CHARS = 32
+# Only blanks and ASCII punctuation separate: what else does is left to the tokenizer, as a part of a word.
+_WORD_OR_MARK = re.compile(r"[^\t\n\r !-/:-@\[-`{-~]+|[!-/:-@\[-`{-~]")
+_SPECIAL = re.compile(r"\[(?:PAD|UNK|CLS|SEP|MASK)\]")
 
 
 def open_tokenizer(text: str) -> Tokenizer:
@@ -44,8 +56,8 @@ def packaged_tokenizer() -> Tokenizer:
 class MiniLmTokenCounter:
     """Counts WordPiece tokens; satisfies :class:`~palace_daemon.core.ports.TokenCounter`.
 
-    Thread-safe. The first count loads the tokenizer (about 0.1 s); a count takes about 0.5 ms per 1,000 characters
-    and releases the interpreter meanwhile.
+    Thread-safe. The first count loads the tokenizer (about 0.1 s); then 1,000 characters take about 0.05 ms, and each
+    new word 0.02 ms.
     """
 
     def __init__(self, model_id: str = registry.DEFAULT_MODEL) -> None:
@@ -54,4 +66,20 @@ class MiniLmTokenCounter:
 
     def count(self, text: str) -> int:
         """Return the number of tokens of ``text``, ``[CLS]`` and ``[SEP]`` included, without truncation."""
-        return len(packaged_tokenizer().encode(text).ids)
+        if "[" in text and _SPECIAL.search(text):
+            return len(packaged_tokenizer().encode(text).ids)
+        return _specials() + sum(map(_TOKENS.__getitem__, _WORD_OR_MARK.findall(text)))
+
+
+@functools.cache
+def _specials() -> int:
+    return len(packaged_tokenizer().encode("").ids)
+
+
+def _encoded(word: str) -> int:
+    if word.isascii() and word.isalnum():  # nothing to normalise but its case, nowhere to cut: a tenth of the time
+        return len(packaged_tokenizer().model.tokenize(word.lower()))
+    return len(packaged_tokenizer().encode(word, add_special_tokens=False).ids)
+
+
+_TOKENS = Remembered(_encoded, entries=_CACHED_WORDS, longest=_CACHED_WORD_CHARS)

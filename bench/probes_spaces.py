@@ -10,7 +10,7 @@ from typing import NamedTuple
 import numpy as np
 
 from palace_daemon.core.ports import Embedder
-from palace_daemon.store import hits, matrix, statement_mirror, statements, views
+from palace_daemon.store import hits, matrix, packing, spaces, statement_mirror, statements, views
 from palace_daemon.store.columns import NEVER
 from palace_daemon.store.mirror import Snapshot
 from palace_daemon.store.spans import text_hash
@@ -86,7 +86,7 @@ def filled(
     for start in range(0, len(lacking), _EMBED_TEXTS):
         part = lacking[start : start + _EMBED_TEXTS]
         vectors = model.embed_passages([by_hash[hash_] for hash_ in part])
-        known |= {hash_: row.astype("<f4").tobytes() for hash_, row in zip(part, vectors, strict=True)}
+        known |= zip(part, packing.pack(vectors), strict=True)
         on_texts(start + len(part), len(lacking))
     return Filled(_with(drawers, texts, known, model.fingerprint), from_store, len(lacking))
 
@@ -117,7 +117,8 @@ def _stored(connection: Connection, space: str, hashes: Sequence[bytes]) -> dict
         marks = ",".join("?" * len(batch))
         found |= dict(
             connection.execute(
-                f"SELECT text_hash, vector FROM vectors WHERE model=? AND text_hash IN ({marks})", (space, *batch)
+                f"SELECT text_hash, vector FROM vectors WHERE space=? AND text_hash IN ({marks})",
+                (spaces.number(space), *batch),
             ).fetchall()
         )
     return found

@@ -34,7 +34,7 @@ from palace_daemon.store.sqlite import database_path
 
 JSON_FILE = "scale.json"
 PICTURE_FILE = "scale.svg"
-FORMAT_VERSION = 1
+FORMAT_VERSION = 2
 """Raised when the same seed gives another store: kept stores are then built anew."""
 _FACTS_FILE = "built.json"
 _SHARES = (("project of 1 %", 0.01), ("project of 0.1 %", 0.001))

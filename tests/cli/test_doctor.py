@@ -200,7 +200,7 @@ def test_stored_vectors_are_compared_with_what_the_model_makes(data: Path, wait_
     opened.close()
     sample = next(one for one in diagnosis.check(settings) if one.name == "vector sample")
     assert (sample.level, sample.detail) == ("ok", "5 texts embedded again have the same vectors")
-    one = "SELECT vector FROM vectors v WHERE v.model=vectors.model ORDER BY v.id LIMIT 1"
+    one = "SELECT vector FROM vectors v WHERE v.space=vectors.space ORDER BY v.id LIMIT 1"
     execute(sqlite.database_path(data), f"UPDATE vectors SET vector=({one})")
     sample = next(one for one in diagnosis.check(settings) if one.name == "vector sample")
     assert sample.level == "fail"

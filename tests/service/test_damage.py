@@ -208,7 +208,7 @@ PARTS: dict[str, tuple[str, ...]] = {
     "vectors that the model does not make": (
         "UPDATE vectors SET vector=(SELECT vector FROM vectors v ORDER BY v.id LIMIT 1)",
     ),
-    "vectors of no text": ("INSERT INTO vectors SELECT id+99, randomblob(16), model, vector, 1 FROM vectors LIMIT 3",),
+    "vectors of no text": ("INSERT INTO vectors SELECT id+99, randomblob(16), space, vector, 1 FROM vectors LIMIT 3",),
     "wrong counts": ("UPDATE spaces SET vectors=vectors+5, pending=3",),
     "lost exchanges": ("DELETE FROM exchanges WHERE id IN (2, 3)",),
     "places of nothing": ("UPDATE provenance SET exchange_id=exchange_id+1000 WHERE exchange_id=4",),

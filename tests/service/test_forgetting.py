@@ -22,7 +22,7 @@ from palace_daemon.model import ForgetReport, ForgetRequest, RecallQuery
 from palace_daemon.service import forgetting
 from palace_daemon.service.build import build
 from palace_daemon.service.palace import LivePalace
-from palace_daemon.store import check, postings, scrubbing
+from palace_daemon.store import check, packing, postings, scrubbing
 from palace_daemon.store import forgetting as store_forgetting
 from palace_daemon.watch.scripted import ScriptedNotifier
 
@@ -93,7 +93,7 @@ def test_no_byte_of_it_stays_in_any_file(told: LivePalace, tmp_path: Path, trans
     (vector,) = HashingEmbedder().embed_passages([f"> {SECRET}\n\n{ANSWER}"])
     with told._store.read() as connection:
         stored = {bytes(row[0]) for row in connection.execute("SELECT vector FROM vectors")}
-    gone = [blob for blob in stored if blob == vector.tobytes()]
+    gone = [blob for blob in stored if [blob] == packing.pack(vector[None])]
     assert gone, "the vector is that of the drawer"
     wanted = (SECRET, ANSWER, *SECRET.rstrip(".").split()[:2], *WORDS, "quagmirebird")
     assert traces(data, wanted, gone), "they are found while they are there"

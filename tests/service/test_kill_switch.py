@@ -40,12 +40,12 @@ def finish(process: subprocess.Popen[str]) -> str:
     return output
 
 
-def dump(data: Path) -> tuple[spaces.Spaces, list[tuple[bytes, str, bytes]]]:
+def dump(data: Path) -> tuple[spaces.Spaces, list[tuple[bytes, int, bytes]]]:
     """Return the roles, and all vectors to the bit; nothing may be unsound."""
     connection = sqlite.open_reader(sqlite.database_path(data))
     try:
         assert [finding for finding in check.check(connection, is_deep=True) if not finding.is_ok] == []
-        stored = connection.execute("SELECT text_hash, model, vector FROM vectors ORDER BY 1, 2").fetchall()
+        stored = connection.execute("SELECT text_hash, space, vector FROM vectors ORDER BY 1, 2").fetchall()
         return spaces.read(connection), stored
     finally:
         connection.close()

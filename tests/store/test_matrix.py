@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
 from palace_daemon.core.ports import Float32
-from palace_daemon.store import matrix
+from palace_daemon.store import matrix, packing, spaces
 
 _NUMBERS = st.floats(-2.0, 2.0, width=32)
 
@@ -102,17 +102,17 @@ def test_rows_that_come_later_show_in_no_older_view(monkeypatch: pytest.MonkeyPa
 def save_vectors(store: Any, rows: Float32) -> None:
     def work(connection: Any) -> None:
         connection.execute("UPDATE state SET model='m'")
-        for number, row in enumerate(rows):
+        for number, row in enumerate(packing.pack(rows)):
             connection.execute(
-                "INSERT INTO vectors(id, text_hash, model, vector, generation) VALUES (?,?,?,?,1)",
-                (number, bytes([number]), "m", row.tobytes()),
+                "INSERT INTO vectors(id, text_hash, space, vector, generation) VALUES (?,?,?,?,1)",
+                (number, bytes([number]), spaces.number("m"), row),
             )
 
     store.write(work)
 
 
 def test_stored_vectors_are_read_to_the_bit_in_any_order_and_number(store: Any) -> None:
-    rows = vectors(6, 8)
+    rows = packing.unpack(packing.pack(vectors(6, 8)))
     save_vectors(store, rows)
     made = matrix.Matrix()
     made.put(np.arange(1, 7), np.arange(6), rows)
@@ -122,7 +122,7 @@ def test_stored_vectors_are_read_to_the_bit_in_any_order_and_number(store: Any) 
 
 
 def test_a_vector_that_is_gone_from_the_table_is_told_as_it_is_remembered(store: Any) -> None:
-    rows = vectors(6, 8)
+    rows = packing.unpack(packing.pack(vectors(6, 8)))
     save_vectors(store, rows)
     made = matrix.Matrix()
     made.put(np.arange(6), np.arange(6), rows)

@@ -155,7 +155,7 @@ def test_following_reads_only_what_changed(store: Any) -> None:
     assert steps[0] == "SEARCH d USING INDEX drawers_generation (generation>?)"
     assert [step for step in steps if step.startswith("SCAN")] == []
     steps = plan(store, mirror._LOAD_EMBEDDED, "m", 5, 5)
-    assert steps[0] == "SEARCH v USING INDEX vectors_generation (model=? AND generation>?)"
+    assert steps[0] == "SEARCH v USING INDEX vectors_generation (space=? AND generation>?)"
     assert [step for step in steps if step.startswith("SCAN")] == []
 
 
@@ -371,7 +371,7 @@ def test_following_statements_reads_only_what_changed(store: Any) -> None:
     steps = plan(store, statement_mirror._LOAD_CHANGED, "m", "[1]")
     assert steps[0].startswith("SEARCH s USING PRIMARY KEY (exchange_id=?)")
     steps += plan(store, statement_mirror._EMBEDDED, "m", 5)
-    assert "SEARCH v USING INDEX vectors_generation (model=? AND generation>?)" in steps
+    assert "SEARCH v USING INDEX vectors_generation (space=? AND generation>?)" in steps
     assert [step for step in steps if step.startswith("SCAN") and "json_each" not in step] == []
 
 

@@ -193,7 +193,7 @@ def test_of_a_third_model_the_store_keeps_nothing_but_two(filled: Any) -> None:
     dropped = [filled.drop_unused_vectors(3) for _ in range(4)]
     assert dropped == [3, 1, 0, 0]
     with filled.read() as connection:
-        assert connection.execute("SELECT DISTINCT model FROM vectors").fetchall() == [(NEW,)]
+        assert connection.execute("SELECT DISTINCT space FROM vectors").fetchall() == [(spaces.number(NEW),)]
         assert connection.execute("SELECT model FROM spaces ORDER BY 1").fetchall() == [("",), (NEW,), (THIRD,)]
     assert_sound(filled)
 

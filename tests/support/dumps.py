@@ -62,7 +62,7 @@ def logical_dump(path: Path, *, with_vectors: bool = True) -> dict[str, Any]:
             " ORDER BY 1, 2"
         ).fetchall()
         if with_vectors:
-            dump["vectors"] = connection.execute("SELECT text_hash, model FROM vectors ORDER BY 1, 2").fetchall()
+            dump["vectors"] = connection.execute("SELECT text_hash, space FROM vectors ORDER BY 1, 2").fetchall()
     finally:
         connection.close()
     return dump

@@ -12,7 +12,7 @@ from palace_daemon.config import Config
 from palace_daemon.core.ports import Embedder
 from palace_daemon.errors import ModelError, StoreError
 from palace_daemon.service import build
-from palace_daemon.store import backups, forgetting, migrations, schema, spaces, vectors, views
+from palace_daemon.store import backups, forgetting, migrations, packing, schema, spaces, vectors, views
 from palace_daemon.store import check as checks
 from palace_daemon.store.sqlite import DRIVER, Connection, database_path
 from palace_daemon.store.store import ReadOnlyStore
@@ -138,24 +138,26 @@ def differing(connection: Connection, embedder: Embedder, space: str) -> tuple[i
     made = embedder.embed_passages([text for _, text in texts])
     wrong = 0
     for (_, stored), vector in zip(rows, made, strict=True):
-        held = np.frombuffer(stored, "<f4") if len(stored) == 4 * embedder.dim else np.zeros(embedder.dim, np.float32)
+        is_whole = packing.is_packed(stored) and packing.dim_of(stored) == embedder.dim
+        held = packing.unpack([stored])[0] if is_whole else np.zeros(embedder.dim, np.float32)
         wrong += not float(held @ vector) >= COSINE_MIN  # "not a number" is wrong, too
     return len(rows), wrong
 
 
 def _spread(connection: Connection, space: str) -> list[tuple[bytes, bytes]]:
     """Return up to :data:`SAMPLED` vectors from all over the table, always the same ones."""
-    first, last = connection.execute("SELECT min(id), max(id) FROM vectors WHERE model=?", (space,)).fetchone()
+    of = spaces.number(space)
+    first, last = connection.execute("SELECT min(id), max(id) FROM vectors WHERE space=?", (of,)).fetchone()
     if first is None:
         return []
     found = {}
     after = first - 1
     for number in range(SAMPLED):
         row = connection.execute(
-            "SELECT v.id, v.text_hash, CAST(v.vector AS BLOB) FROM vectors v WHERE v.id>=? AND v.model=? AND"
+            "SELECT v.id, v.text_hash, CAST(v.vector AS BLOB) FROM vectors v WHERE v.id>=? AND v.space=? AND"
             " (v.text_hash IN (SELECT text_hash FROM drawers) OR v.text_hash IN (SELECT text_hash FROM statements))"
             " ORDER BY v.id LIMIT 1",
-            (max(after + 1, first + (last - first) * number // SAMPLED), space),
+            (max(after + 1, first + (last - first) * number // SAMPLED), of),
         ).fetchone()
         if row is not None:
             after, text_hash, vector = row
@@ -164,7 +166,7 @@ def _spread(connection: Connection, space: str) -> list[tuple[bytes, bytes]]:
 
 
 def _wiping(connection: Connection) -> Finding:
-    if forgetting.is_scrub_due(connection):
+    if forgetting.has_traces(connection):
         advice = "start the daemon, which does it within a minute"
         return Finding("forgotten texts", "warn", "are gone from recall, but not from the file yet", advice)
     return Finding("forgotten texts", "ok", "none is left in the file")

@@ -31,6 +31,8 @@ logger = logging.getLogger(__name__)
 RETRY_FIRST_S = 30.0
 """Between a failed rewriting of the file and the next try; doubled each time."""
 RETRY_MAX_S = 1_800.0
+_NOT_GONE = "removed texts are not gone from the database file yet"
+_NOT_SMALLER = "the database file has not given back its free room yet"
 _GLOB = re.compile(r"[*?\[]")
 
 
@@ -125,18 +127,20 @@ class Forgetting:
 
     def wipe(self) -> str:
         """Rewrite the file if that is due; returns why it still is, or an empty string."""
+        undone = _NOT_GONE
         try:
             with self._scrub_lock:
                 with self._store.read() as connection:
                     is_due = forgetting.is_scrub_due(connection)
+                    undone = _NOT_GONE if forgetting.has_traces(connection) else _NOT_SMALLER
                 if is_due:
                     self._store.scrub(self._stop)
         except PalaceError as exc:
             reason = str(exc)
             if not isinstance(exc, CancelledError):
-                logger.warning("removed texts are not gone from the database file yet: %s", reason)
+                logger.warning("%s: %s", undone, reason)
                 self._wake.set()
-            self.error = f"removed texts are not gone from the database file yet: {reason}"
+            self.error = f"{undone}: {reason}"
             return reason
         self.error = ""
         return ""

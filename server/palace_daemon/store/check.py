@@ -7,14 +7,14 @@ from typing import NamedTuple
 import numpy as np
 
 from palace_daemon.core import analysis, chunking
-from palace_daemon.store import postings, spaces
+from palace_daemon.store import packing, postings, spaces
 from palace_daemon.store.spans import columns_of, span_of, text_hash
 from palace_daemon.store.sqlite import Connection
 
 ORPHANED = "text_hash NOT IN (SELECT text_hash FROM drawers) AND text_hash NOT IN (SELECT text_hash FROM statements)"
 """Holds for vectors of texts that no drawer and no statement has."""
 _NORM_OFF_MAX = 1e-3
-"""How far a vector's length may be from 1; float32 alone is within 1e-6."""
+"""How far a vector's length may be from 1; a stored one is within 1e-5."""
 
 
 class Finding(NamedTuple):
@@ -44,21 +44,21 @@ def pages(connection: Connection) -> Finding:
 
 
 def broken_vectors(connection: Connection) -> list[int]:
-    """Return the row ids of vectors that are none: of another width than the others of their model, no numbers, long.
+    """Return the row ids of vectors that are none: of another width than the others of their space, no numbers, long.
 
-    The width of a model's vectors is that of most of them.
+    The width of a space's vectors is that of most of them.
     """
-    rows = "SELECT model, length(CAST(vector AS BLOB)) FROM vectors GROUP BY 1, 2 ORDER BY count(*), 2"
-    widths: dict[str, int] = dict(connection.execute(rows).fetchall())
+    rows = "SELECT space, length(CAST(vector AS BLOB)) FROM vectors GROUP BY 1, 2 ORDER BY count(*), 2"
+    widths: dict[int, int] = dict(connection.execute(rows).fetchall())
     broken = []
-    for row_id, model, data in connection.execute("SELECT id, model, CAST(vector AS BLOB) FROM vectors"):
-        if len(data) != widths[model] or len(data) % 4 or not _is_unit(data):
+    for row_id, space, data in connection.execute("SELECT id, space, CAST(vector AS BLOB) FROM vectors"):
+        if len(data) != widths[space] or not packing.is_packed(data) or not _is_unit(data):
             broken.append(row_id)
     return broken
 
 
 def _is_unit(data: bytes) -> bool:
-    vector = np.frombuffer(data, "<f4").astype(np.float64)
+    vector = packing.unpack([data])[0].astype(np.float64)
     # A comparison with "not a number" is false.
     return bool(abs(float(vector @ vector) - 1.0) <= 2 * _NORM_OFF_MAX)
 
@@ -100,7 +100,7 @@ def _vectors(connection: Connection) -> Finding:
     missing = sum(_missing(connection, space.model) for space in (held.answering, held.next) if space is not None)
     (orphans,) = connection.execute(f"SELECT count(*) FROM vectors WHERE {ORPHANED}").fetchone()
     (miscounted,) = connection.execute(
-        "SELECT count(*) FROM spaces s WHERE vectors<>(SELECT count(*) FROM vectors v WHERE v.model=s.model)"
+        "SELECT count(*) FROM spaces s WHERE vectors<>(SELECT count(*) FROM vectors v WHERE v.space=s.number)"
         " OR pending<>(SELECT count(*) FROM pending_texts p WHERE p.model=s.model)"
     ).fetchone()
     problems = [
@@ -117,9 +117,9 @@ def _missing(connection: Connection, model: str) -> int:
     """Return how many texts have neither a vector of ``model`` nor a place in its queue."""
     (count,) = connection.execute(
         "SELECT count(*) FROM (SELECT text_hash FROM drawers UNION SELECT text_hash FROM statements) t WHERE NOT EXISTS"
-        " (SELECT 1 FROM vectors v WHERE v.text_hash=t.text_hash AND v.model=?1) AND NOT EXISTS"
+        " (SELECT 1 FROM vectors v WHERE v.text_hash=t.text_hash AND v.space=?2) AND NOT EXISTS"
         " (SELECT 1 FROM pending_texts p WHERE p.text_hash=t.text_hash AND p.model=?1)",
-        (model,),
+        (model, spaces.number(model)),
     ).fetchone()
     return int(count)
 

@@ -14,7 +14,7 @@ from palace_daemon.core.ignoring import IgnoreRules
 from palace_daemon.store import notes, tombstones
 from palace_daemon.store.drawers import DrawerStore
 from palace_daemon.store.exchanges import SaveReport
-from palace_daemon.store.scrubbing import mark_due
+from palace_daemon.store.scrubbing import ROOM_DUE, mark_due
 from palace_daemon.store.sqlite import Connection, batches
 
 IGNORED_PATH = "ignored: watch.ignore_paths"
@@ -118,8 +118,13 @@ def hold_back(connection: Connection, source_id: int) -> None:
 
 
 def is_scrub_due(connection: Connection) -> bool:
-    """Return whether bytes of removed texts may still stand in the file."""
+    """Return whether the file is to be rewritten: removed texts may still stand in it, or it has much room free."""
     return bool(connection.execute("SELECT scrub_due FROM state").fetchone()[0])
+
+
+def has_traces(connection: Connection) -> bool:
+    """Return whether bytes of removed texts may still stand in the file."""
+    return connection.execute("SELECT scrub_due FROM state").fetchone()[0] not in {0, ROOM_DUE}
 
 
 def _leave_sources(connection: Connection, drawers: DrawerStore, rules: IgnoreRules) -> set[int]:

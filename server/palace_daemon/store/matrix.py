@@ -20,6 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from palace_daemon.core.ports import Float32
+from palace_daemon.store import packing
 from palace_daemon.store.columns import Column
 from palace_daemon.store.sqlite import Connection
 
@@ -47,7 +48,7 @@ _READ = "SELECT id, vector FROM vectors WHERE id IN (SELECT value FROM json_each
 
 def unpacked(stored: Sequence[bytes]) -> Float32:
     """Return float32 ``[k, dim]``: stored vectors as numbers; at least one."""
-    return np.frombuffer(b"".join(stored), "<f4").reshape(len(stored), -1)
+    return packing.unpack(stored)
 
 
 class Rounded(NamedTuple):

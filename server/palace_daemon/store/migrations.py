@@ -10,7 +10,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from palace_daemon.errors import StoreDamagedError, StoreTooNewError
-from palace_daemon.store import backups
+from palace_daemon.store import backups, packing, spaces
 from palace_daemon.store.sqlite import Connection
 
 _M001 = (
@@ -258,7 +258,66 @@ def _m002_hold_several_spaces(connection: Connection) -> None:
         connection.execute(statement)
 
 
-MIGRATIONS: tuple[Callable[[Connection], None], ...] = (_m001_create_tables, _m002_hold_several_spaces)
+_M003_BEFORE = (
+    "DROP TRIGGER vectors_added",
+    "DROP TRIGGER vectors_gone",
+    "DROP INDEX vectors_generation",
+    "ALTER TABLE vectors RENAME TO vectors_before",
+    # Five rows of 384 dimensions fill a page, see packing.py; `space` is the number of spaces.py.
+    """CREATE TABLE vectors(
+        id INTEGER PRIMARY KEY,
+        text_hash BLOB NOT NULL,
+        space INTEGER NOT NULL,
+        vector BLOB NOT NULL,
+        generation INTEGER NOT NULL,
+        UNIQUE(text_hash, space)
+    )""",
+    "ALTER TABLE spaces ADD COLUMN number INTEGER NOT NULL DEFAULT 0",
+)
+_M003_AFTER = (
+    "CREATE INDEX vectors_generation ON vectors(space, generation)",
+    """CREATE TRIGGER vectors_added AFTER INSERT ON vectors BEGIN
+        UPDATE spaces SET vectors=vectors+1 WHERE number=NEW.space; END""",
+    """CREATE TRIGGER vectors_gone AFTER DELETE ON vectors BEGIN
+        UPDATE spaces SET vectors=vectors-1 WHERE number=OLD.space; END""",
+)
+_M003_ROWS = 2_048
+
+
+def _m003_pack_vectors(connection: Connection) -> None:
+    for statement in _M003_BEFORE:
+        connection.execute(statement)
+    models = connection.execute("SELECT model FROM spaces UNION SELECT DISTINCT model FROM vectors_before").fetchall()
+    numbers = {model: spaces.number(model) for (model,) in models}
+    connection.executemany("UPDATE spaces SET number=? WHERE model=?", [(of, model) for model, of in numbers.items()])
+    rows = connection.execute("SELECT id, text_hash, model, CAST(vector AS BLOB), generation FROM vectors_before")
+    while part := rows.fetchmany(_M003_ROWS):
+        connection.executemany(
+            "INSERT INTO vectors VALUES (?,?,?,?,?)",
+            [
+                (row_id, hash_, numbers[model], packed, generation)
+                for (row_id, hash_, model, _, generation), packed in zip(
+                    part, packing.pack_former([row[3] for row in part]), strict=True
+                )
+            ],
+        )
+    (had_vectors,) = connection.execute("SELECT EXISTS (SELECT 1 FROM vectors)").fetchone()
+    # Overwriting the former rows would write as much again: nobody forgot them, and rewriting the file drops them.
+    (overwrites,) = connection.execute("PRAGMA secure_delete").fetchone()
+    connection.execute("PRAGMA secure_delete=FAST").fetchone()
+    connection.execute("DROP TABLE vectors_before")
+    connection.execute(f"PRAGMA secure_delete={overwrites}").fetchone()
+    for statement in _M003_AFTER:
+        connection.execute(statement)
+    if had_vectors:
+        connection.execute("UPDATE state SET scrub_due=2 WHERE scrub_due=0")  # to give the room back: scrubbing.py
+
+
+MIGRATIONS: tuple[Callable[[Connection], None], ...] = (
+    _m001_create_tables,
+    _m002_hold_several_spaces,
+    _m003_pack_vectors,
+)
 SCHEMA_VERSION = len(MIGRATIONS)
 
 _TABLES = frozenset(

@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from palace_daemon.core.dates import NO_DATE
-from palace_daemon.store import matrix, statement_mirror
+from palace_daemon.store import matrix, spaces, statement_mirror
 from palace_daemon.store.columns import NEVER, Column
 from palace_daemon.store.snapshot import NO_DRAWERS, Snapshot
 from palace_daemon.store.sqlite import Connection
@@ -53,7 +53,7 @@ class _Loaded(NamedTuple):
 _LOAD = (
     "SELECT d.id, d.text_hash, e.id, e.session_id, e.project, s.agent, e.started_at, d.length, e.is_superseded,"
     " v.id, v.generation, v.vector FROM drawers d {how} CROSS JOIN exchanges e ON e.id=d.exchange_id"
-    " CROSS JOIN sessions s ON s.id=e.session_id LEFT JOIN vectors v ON v.text_hash=d.text_hash AND v.model=?"
+    " CROSS JOIN sessions s ON s.id=e.session_id LEFT JOIN vectors v ON v.text_hash=d.text_hash AND v.space=?"
     " WHERE {which} ORDER BY d.id"
 )
 _LOAD_ALL = _LOAD.format(how="NOT INDEXED", which="1")
@@ -63,7 +63,7 @@ _COUNT_CHANGED = "SELECT count(*) FROM drawers INDEXED BY drawers_generation WHE
 _LOAD_EMBEDDED = (
     "SELECT d.id, v.id, v.vector FROM vectors v INDEXED BY vectors_generation"
     " CROSS JOIN drawers d INDEXED BY drawers_text ON d.text_hash=v.text_hash"
-    " WHERE v.model=? AND v.generation>? AND d.generation<=?"
+    " WHERE v.space=? AND v.generation>? AND d.generation<=?"
 )
 
 
@@ -122,11 +122,12 @@ class Mirror:
         gone = [
             row[0] for row in connection.execute("SELECT drawer_id FROM removed_drawers WHERE generation>?", (since,))
         ]
-        changed = [_Loaded(*row) for row in connection.execute(_LOAD_CHANGED, (model, since))]
-        embedded = connection.execute(_LOAD_EMBEDDED, (model, since, since)).fetchall()
+        space = spaces.number(model)
+        changed = [_Loaded(*row) for row in connection.execute(_LOAD_CHANGED, (space, since))]
+        embedded = connection.execute(_LOAD_EMBEDDED, (space, since, since)).fetchall()
         again = [row[0] for row in embedded if self._drawers.has_vector(row[0])]
         if again:
-            changed += [_Loaded(*row) for row in connection.execute(_LOAD_SOME, (model, json.dumps(again)))]
+            changed += [_Loaded(*row) for row in connection.execute(_LOAD_SOME, (space, json.dumps(again)))]
         edit = self._drawers.edit(gone, changed, since)
         said = statement_mirror.changes(
             connection, model, since, changed={one.exchange for one in changed}, gone=edit.gone_exchanges
@@ -174,7 +175,7 @@ class _Drawers:
         return self._ids.count
 
     def load(self, connection: Connection, model: str, generation: int) -> None:
-        rows = connection.execute(_LOAD_ALL, (model,))
+        rows = connection.execute(_LOAD_ALL, (spaces.number(model),))
         while batch := rows.fetchmany(_BATCH_ROWS):
             self._append([_Loaded(*row) for row in batch], generation)
 

@@ -12,7 +12,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import NamedTuple
 
-from palace_daemon.store import check, schema, sqlite, vectors
+from palace_daemon.store import check, schema, spaces, sqlite, vectors
 from palace_daemon.store.sqlite import Connection
 
 STAND_IN = "recovered"
@@ -55,9 +55,10 @@ def _make_missing(connection: Connection) -> list[str]:
     for part in made:
         connection.execute(part.sql)
     if any(part.name in _REBUILT for part in made):
-        connection.execute("INSERT OR IGNORE INTO spaces(model) VALUES ('')")
-        for role in ("model", "next_model", "previous_model"):
-            connection.execute(f"INSERT OR IGNORE INTO spaces(model) SELECT {role} FROM state WHERE {role}<>''")
+        spaces.add(connection, "")
+        for roles in connection.execute("SELECT model, next_model, previous_model FROM state").fetchall():
+            for model in roles:
+                spaces.add(connection, model)
         connection.execute("UPDATE state SET index_version=''")
     if any(part.name == "state" for part in made):
         connection.execute("INSERT OR IGNORE INTO state(only_row) VALUES (1)")
@@ -152,13 +153,13 @@ def mend_vectors(connection: Connection, also: Iterable[str] = ()) -> list[Step]
     connection.executemany("DELETE FROM vectors WHERE id=?", ((row_id,) for row_id in bad))
     steps = [Step("broken vectors dropped", len(bad))]
     for model in also:
-        gone = connection.execute("DELETE FROM vectors WHERE model=?", (model,)).rowcount
+        gone = connection.execute("DELETE FROM vectors WHERE space=?", (spaces.number(model),)).rowcount
         steps.append(Step("vectors dropped that the model does not make", gone))
     (orphans,) = connection.execute(f"SELECT count(*) FROM vectors WHERE {check.ORPHANED}").fetchone()
     vectors.drop_orphans(connection)
     steps += [Step("vectors of no text dropped", orphans), Step("texts queued for a vector", _queue(connection))]
     connection.execute(
-        "UPDATE spaces SET vectors=(SELECT count(*) FROM vectors v WHERE v.model=spaces.model),"
+        "UPDATE spaces SET vectors=(SELECT count(*) FROM vectors v WHERE v.space=spaces.number),"
         " pending=(SELECT count(*) FROM pending_texts p WHERE p.model=spaces.model)"
     )
     return [step for step in steps if step.number]

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from palace_daemon.errors import StoreError
-from palace_daemon.store import backups, migrations, pages, repair, sqlite
+from palace_daemon.store import backups, migrations, packing, pages, repair, spaces, sqlite
 from palace_daemon.store.sqlite import Connection
 from palace_daemon.store.variants import content_hash
 
@@ -173,7 +173,8 @@ def _take(connection: Connection, database: Path) -> Salvage:
     try:
         for number in range(1, file.count + 1):
             is_table = file.kind(number) == pages.TABLE_LEAF
-            for row in file.rows(number):
+            for found in file.rows(number):
+                row = _as_now(found)
                 if row is None:
                     damaged_rows += 1
                 elif is_table and row.values[:2] == ("table", "tombstones") and isinstance(row.values[3], int):
@@ -211,6 +212,16 @@ def _table(connection: Connection, name: str) -> _Table:
     return _Table(name, tuple(column[1] for column in info), tuple(kinds), least, rowid_column, not without_rowid)
 
 
+def _as_now(row: pages.Row | None) -> pages.Row | None:
+    """Return a vector of schemas 1 and 2 as this version keeps it, and any other row as it is."""
+    if row is not None:
+        match row.values:
+            case (None, bytes(text_hash), str(model), bytes(vector), int(generation)):
+                packed = packing.pack_former([vector])[0]
+                return row._replace(values=(None, text_hash, spaces.number(model), packed, generation))
+    return row
+
+
 def _of(row: pages.Row, tables: list[_Table], *, is_table: bool) -> _Table | None:
     """Return the table that a row can only be of."""
     for table in tables:
@@ -241,7 +252,7 @@ def _keep_state(connection: Connection, table: _Table, values: list[pages.Value]
         (*(held[name] for name in _STATE_KEPT), held["scrub_due"], held["generation"]),
     )
     for name in ("model", "next_model", "previous_model"):
-        connection.execute("INSERT OR IGNORE INTO spaces(model) VALUES (?)", (held[name],))
+        spaces.add(connection, str(held[name]))
 
 
 def _mark_garbled(connection: Connection) -> int:

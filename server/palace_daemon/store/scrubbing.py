@@ -7,7 +7,8 @@ to nothing. Plain ``VACUUM`` would do the same through a temporary database, whi
 
 A kill in between costs nothing: the copy is only ever committed whole, and ``state.scrub_due`` still says that it is
 due. Readers go on; those that began before are waited for when the log is cut. Backups, and damaged files that were
-kept aside, may hold the text as well: they are deleted.
+kept aside, may hold the text as well: they are deleted. They stay where a migration left the file with free pages and
+nothing was forgotten: then it is rewritten only to give the room back.
 """
 
 from __future__ import annotations
@@ -22,6 +23,8 @@ from palace_daemon.core.ports import StopSignal
 from palace_daemon.errors import CancelledError, StoreBusyError, StoreError, StoreFullError
 from palace_daemon.store import backups, sqlite
 
+ROOM_DUE = 2
+"""``state.scrub_due`` where nothing was removed, but a migration left much room free; 1 where something was."""
 COPY_SUFFIX = ".scrub"
 """Ending of the private copy beside the database."""
 _STEP_PAGES = 2_000
@@ -42,7 +45,8 @@ def scrub(connection: sqlite.Connection, path: Path, stop: StopSignal | None = N
         StoreError: Anything else. In all cases nothing is lost, and it is still due.
     """
     drop_copy(path)
-    backups.remove_all(path)  # first: it needs no room, and gives some
+    if connection.execute("SELECT scrub_due FROM state").fetchone() != (ROOM_DUE,):
+        backups.remove_all(path)  # first: it needs no room, and gives some
     _checkpoint(connection)  # a long log would count against the room
     _check_room(connection, path)
     copy = _copy_path(path)

@@ -9,10 +9,14 @@ answering one. A space that covered everything is therefore replaced only by one
 had hardly begun makes way soon. Texts that come meanwhile are queued for both; what the answering one lacked when the
 switch began is left to the next, unless that one cannot be loaded. Roles, queues and vectors change in one
 transaction, so a switch survives a kill at any point.
+
+Rows of vectors name their space by a number, see :func:`number`: a fingerprint in each of them, and again in both of
+their indexes, would take a tenth of a vector's room.
 """
 
 from __future__ import annotations
 
+import hashlib
 from typing import NamedTuple
 
 from palace_daemon.store.sqlite import Connection
@@ -51,6 +55,20 @@ class Spaces(NamedTuple):
         return tuple(space.model for space in self if space is not None)
 
 
+def number(model: str) -> int:
+    """Return the number by which rows of vectors name the space of ``model``.
+
+    It follows from the fingerprint, so that vectors taken out of a damaged database are never taken for another
+    model's, whatever else is lost. 31 bits: two fingerprints of a store share one with a chance of one in a billion.
+    """
+    return int.from_bytes(hashlib.blake2b(model.encode(), digest_size=4).digest(), "big") >> 1
+
+
+def add(connection: Connection, model: str) -> None:
+    """Have ``model`` counted, if it is not yet."""
+    connection.execute("INSERT OR IGNORE INTO spaces(model, number) VALUES (?,?)", (model, number(model)))
+
+
 def read(connection: Connection) -> Spaces:
     """Return the roles and the counts, without counting anything."""
     roles = _roles(connection)
@@ -78,7 +96,7 @@ def begin(connection: Connection, model: str) -> bool:
         _set_roles(connection, answering, "", next_)
         take_up_left(connection)
         return True
-    connection.execute("INSERT OR IGNORE INTO spaces(model) VALUES (?)", (model,))
+    add(connection, model)
     connection.execute("UPDATE pending_texts SET is_left=1 WHERE model=?", (answering,))
     _fill_queue(connection, model)
     _set_roles(connection, answering, model, "")  # what was kept for going back makes way: no more than two are held
@@ -141,8 +159,8 @@ def drop_unused(connection: Connection, limit: int) -> int:
     if model is None:
         return 0
     deleted = connection.execute(
-        "DELETE FROM vectors WHERE id IN (SELECT id FROM vectors INDEXED BY vectors_generation WHERE model=? LIMIT ?)",
-        (model, limit),
+        "DELETE FROM vectors WHERE id IN (SELECT id FROM vectors INDEXED BY vectors_generation WHERE space=? LIMIT ?)",
+        (number(model), limit),
     ).rowcount
     if deleted < limit:
         connection.execute("DELETE FROM spaces WHERE model=?", (model,))
@@ -170,6 +188,6 @@ def _fill_queue(connection: Connection, model: str) -> None:
             "INSERT OR IGNORE INTO pending_texts(text_hash, model, is_statement, started_at)"
             f" SELECT t.text_hash, ?1, ?2, max(coalesce(e.started_at, ?3)) FROM {table} t"
             " JOIN exchanges e ON e.id=t.exchange_id WHERE NOT EXISTS"
-            " (SELECT 1 FROM vectors v WHERE v.text_hash=t.text_hash AND v.model=?1) GROUP BY t.text_hash",
-            (model, is_statement, UNDATED),
+            " (SELECT 1 FROM vectors v WHERE v.text_hash=t.text_hash AND v.space=?4) GROUP BY t.text_hash",
+            (model, is_statement, UNDATED, number(model)),
         )

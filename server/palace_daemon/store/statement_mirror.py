@@ -16,20 +16,20 @@ import numpy as np
 from numpy.typing import NDArray
 
 from palace_daemon.core.ports import Float32
-from palace_daemon.store import matrix
+from palace_daemon.store import matrix, spaces
 from palace_daemon.store.columns import NEVER, Column
 from palace_daemon.store.sqlite import Connection
 
 _LOAD = (
     "SELECT s.exchange_id, s.is_wish, v.id, v.generation, v.vector FROM statements s"
-    " CROSS JOIN vectors v ON v.text_hash=s.text_hash AND v.model=? {where} ORDER BY s.exchange_id, s.ordinal"
+    " CROSS JOIN vectors v ON v.text_hash=s.text_hash AND v.space=? {where} ORDER BY s.exchange_id, s.ordinal"
 )
 _LOAD_ALL = _LOAD.format(where="")
 _LOAD_CHANGED = _LOAD.format(where="WHERE s.exchange_id IN (SELECT value FROM json_each(?))")
 _EMBEDDED = (
     "SELECT s.exchange_id FROM vectors v INDEXED BY vectors_generation"
     " CROSS JOIN statements s INDEXED BY statements_text ON s.text_hash=v.text_hash"
-    " WHERE v.model=? AND v.generation>?"
+    " WHERE v.space=? AND v.generation>?"
 )
 _BATCH_ROWS = 4_096
 
@@ -148,7 +148,7 @@ class Kept:
 
     def load(self, connection: Connection, model: str) -> None:
         """Take all statements that have a vector of ``model``; nothing is held yet."""
-        rows = connection.execute(_LOAD_ALL, (model,))
+        rows = connection.execute(_LOAD_ALL, (spaces.number(model),))
         rest: list[_Loaded] = []
         while read := rows.fetchmany(_BATCH_ROWS):
             # The last exchange of a batch may go on in the next one.
@@ -234,9 +234,10 @@ def changes(connection: Connection, model: str, since: int, changed: Collection[
         changed: Exchanges whose drawers changed since: they may say something else now.
         gone: Exchanges that are no more.
     """
-    embedded = {row[0] for row in connection.execute(_EMBEDDED, (model, since))}
+    space = spaces.number(model)
+    embedded = {row[0] for row in connection.execute(_EMBEDDED, (space, since))}
     wanted = sorted(embedded.union(changed))
-    rows = connection.execute(_LOAD_CHANGED, (model, json.dumps(wanted))).fetchall() if wanted else []
+    rows = connection.execute(_LOAD_CHANGED, (space, json.dumps(wanted))).fetchall() if wanted else []
     return Changes({*wanted, *gone}, rows)
 
 

@@ -1,19 +1,17 @@
 """Vectors by text and model, and the queue of texts that still lack one.
 
-A vector is float32, little-endian, L2 = 1. Rows are keyed by the hash of the text, a drawer's or a statement's, so
-equal texts are embedded once and a drawer that moves keeps its vector. Which model's vectors answer is told by
-:mod:`palace_daemon.store.spaces`; here and there ``model`` is a model's fingerprint.
+A vector is of length 1, and is stored in the form of :mod:`palace_daemon.store.packing`. Rows are keyed by the hash of
+the text, a drawer's or a statement's, so equal texts are embedded once and a drawer that moves keeps its vector. Which
+model's vectors answer is told by :mod:`palace_daemon.store.spaces`; here and there ``model`` is a model's fingerprint.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
-import numpy as np
-
 from palace_daemon.core import chunking, statements
 from palace_daemon.core.ports import Float32
-from palace_daemon.store import spaces
+from palace_daemon.store import packing, spaces
 from palace_daemon.store.spans import columns_of, span_of
 from palace_daemon.store.sqlite import Connection
 
@@ -23,7 +21,8 @@ def want(connection: Connection, text_hash: bytes, started_at: int | None, *, is
     connection.execute(
         "INSERT INTO pending_texts(text_hash, model, is_statement, started_at) SELECT ?1, m.model, ?2, ?3"
         " FROM (SELECT model FROM state UNION ALL SELECT next_model FROM state WHERE next_model<>'') m"
-        " WHERE NOT EXISTS (SELECT 1 FROM vectors v WHERE v.text_hash=?1 AND v.model=m.model)"
+        " WHERE NOT EXISTS (SELECT 1 FROM vectors v WHERE v.text_hash=?1"
+        " AND v.space=(SELECT number FROM spaces s WHERE s.model=m.model))"
         " ON CONFLICT DO UPDATE SET is_statement=min(is_statement, excluded.is_statement),"
         " started_at=max(started_at, excluded.started_at)",
         (text_hash, int(is_statement), spaces.UNDATED if started_at is None else started_at),
@@ -106,12 +105,13 @@ def save(connection: Connection, model: str, hashes: Sequence[bytes], matrix: Fl
         connection.execute("UPDATE state SET generation=generation+1")
     (generation,) = connection.execute("SELECT generation FROM state").fetchone()
     stored = 0
-    for hash_, row in zip(hashes, matrix, strict=True):
+    space = spaces.number(model)
+    for hash_, row in zip(hashes, packing.pack(matrix), strict=True):
         stored += connection.execute(
-            "INSERT INTO vectors(text_hash, model, vector, generation) SELECT ?1,?2,?3,?4 WHERE"
+            "INSERT INTO vectors(text_hash, space, vector, generation) SELECT ?1,?2,?3,?4 WHERE"
             " EXISTS (SELECT 1 FROM drawers WHERE text_hash=?1) OR EXISTS (SELECT 1 FROM statements WHERE text_hash=?1)"
-            " ON CONFLICT(text_hash, model) DO NOTHING",
-            (hash_, model, np.ascontiguousarray(row, dtype="<f4").tobytes(), generation),
+            " ON CONFLICT(text_hash, space) DO NOTHING",
+            (hash_, space, row, generation),
         ).rowcount
         connection.execute("DELETE FROM pending_texts WHERE text_hash=? AND model=?", (hash_, model))
     if held.next is not None and model == held.next.model:

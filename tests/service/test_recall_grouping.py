@@ -119,6 +119,33 @@ def test_a_session_that_only_repeats_others_is_told_of_where_they_are(
     assert [[one.session_id for one in hit.also_in] for hit in best.hits[:1]] == [[other]]
 
 
+# ------------------------------------------------------------------------------------------------------- exchanges
+
+
+@pytest.mark.parametrize("fold", [False, True])
+@pytest.mark.parametrize("question", ["the sluice in the rain", "paragraph 3", ""])
+def test_each_exchange_comes_once_by_its_best_drawer(
+    palace: Any, transcripts: Path, monkeypatch: pytest.MonkeyPatch, question: str, *, fold: bool
+) -> None:
+    for number in range(4):
+        said = "\n\n".join(f"Paragraph {n} of {number}: the sluice held in the rain. {'x ' * 300}" for n in range(6))
+        append(transcripts / f"{number}.jsonl", turn(1, f"How was day {number}?", said, session=f"s{number}"))
+    palace.mine([str(transcripts)], wait=True)
+    plain = ask(palace, question, limit=100, fold=fold).hits
+    best: dict[str, Hit] = {}
+    for hit in plain:
+        best.setdefault(hit.exchange_id, hit)
+    assert len(plain) > len(best) == 4
+    for candidates, limit in itertools.product((1, 200), (1, 3, 9)):
+        monkeypatch.setattr(ranking, "CANDIDATES_MIN", candidates)
+        assert ask(palace, question, limit=limit, fold=fold, by_exchange=True).hits == tuple(best.values())[:limit]
+
+
+def test_hits_are_grouped_one_way_or_the_other(harbour: Any) -> None:
+    with pytest.raises(RequestError, match="not by both"):
+        ask(harbour, "tides", by_session=True, by_exchange=True)
+
+
 # ------------------------------------------------------------------------------------------------------ neighbours
 
 

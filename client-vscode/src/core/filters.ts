@@ -192,6 +192,7 @@ export function toAsk(input: ReadInput, scope: Scope, around: Around): Asked {
   const params: RecallParams = {
     query: input.query,
     limit: around.limit,
+    groupByExchange: true, // a long exchange has many passages, and one row is enough to open it
     now: withOffset(around.now),
     ...(project === undefined ? {} : { project }),
     ...(agent ? { agent } : {}),

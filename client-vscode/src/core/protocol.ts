@@ -120,6 +120,7 @@ export interface RecallParams {
   readonly maxTokens?: number;
   readonly includeSuperseded?: boolean;
   readonly groupBySession?: boolean;
+  readonly groupByExchange?: boolean;
   readonly neighbours?: number;
   readonly fold?: boolean;
   readonly timeoutMs?: number;

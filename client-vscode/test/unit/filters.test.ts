@@ -106,6 +106,7 @@ test("what is typed goes before what the buttons say", () => {
   assert.deepEqual(asked.params, {
     query: "x",
     limit: 20,
+    groupByExchange: true,
     now: "2026-04-01T00:30:00+02:00",
     agent: "codex",
     until: "2026-03-01",

@@ -39,7 +39,9 @@ def register(commands: options.Commands) -> None:
     parser.add_argument("--since", metavar="TIME", help="from this date or ISO time on")
     parser.add_argument("--until", metavar="TIME", help="up to this ISO time, or to the end of this date")
     parser.add_argument("--limit", type=options.limit, metavar="N", help="hits at most (default: the daemon's, 10)")
-    parser.add_argument("--by-session", action="store_true", help="the best N sessions, up to three hits inside each")
+    grouping = parser.add_mutually_exclusive_group()
+    grouping.add_argument("--by-session", action="store_true", help="the best N sessions, up to three hits inside each")
+    grouping.add_argument("--by-exchange", action="store_true", help="each exchange once, by its best passage")
     add_neighbours(parser, "each hit")
     parser.add_argument("--now", metavar="TIME", help="what 'yesterday' is relative to (default: the clock)")
     parser.add_argument("--explain", action="store_true", help="show each part of the score and the matched words")
@@ -95,6 +97,7 @@ def recall(arguments: argparse.Namespace) -> int:
         "limit": arguments.limit,
         "maxChars": arguments.max_chars,
         "maxTokens": arguments.max_tokens,
+        "groupByExchange": arguments.by_exchange or None,  # a daemon of an older version does not know it
     }
     params |= {name: value for name, value in optional.items() if value is not None}
     result = connect.ask(arguments, "palace/recall", params, model_wait_s=MODEL_WAIT_S)

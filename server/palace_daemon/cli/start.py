@@ -162,7 +162,8 @@ def _question(arguments: argparse.Namespace) -> str:
 
 def _first_answer(arguments: argparse.Namespace, question: str) -> int:
     with Client(arguments.data_dir) as client:
-        result = client.request("palace/recall", {"query": question, "limit": 3, "now": ask.now()})
+        params = {"query": question, "limit": 3, "groupByExchange": True, "now": ask.now()}
+        result = client.request("palace/recall", params)
     if arguments.json:
         show.print_json({"question": question, **result})
     else:

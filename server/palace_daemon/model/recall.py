@@ -33,6 +33,8 @@ class RecallQuery(Value):
     include_superseded: bool = False
     by_session: bool = False
     """Whether the best sessions are wanted, each with the best drawers inside; a session ranks by its best drawer."""
+    by_exchange: bool = False
+    """Whether each exchange comes once, by its best drawer; not together with ``by_session``."""
     neighbours: int = 0
     """Exchanges before and after each hit in its session, up to :data:`NEIGHBOURS_MAX`; each comes once."""
     fold: bool = False

@@ -95,6 +95,7 @@ def recall_query(
         max_tokens=_given(params.max_tokens, None),
         include_superseded=params.include_superseded,
         by_session=params.group_by_session,
+        by_exchange=params.group_by_exchange,
         neighbours=params.neighbours,
         fold=params.fold,
     )

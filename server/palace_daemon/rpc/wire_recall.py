@@ -36,6 +36,8 @@ class RecallParams(Params, frozen=True):
     include_superseded: bool = False
     group_by_session: bool = False
     """Whether ``limit`` counts sessions, which ``sessions`` then lists, each with its best hits."""
+    group_by_exchange: bool = False
+    """Whether each exchange comes once, by its best drawer: for lists that people read. Not with ``groupBySession``."""
     neighbours: Neighbours = 0
     """Exchanges before and after each hit that come with it; each comes once, with the best hit that it is beside."""
     fold: bool = True

@@ -197,6 +197,8 @@ def _checked(query: RecallQuery) -> RecallQuery:
     """
     if query.limit < 1:
         raise RequestError("the limit is below 1", hint="ask for at least one hit")
+    if query.by_session and query.by_exchange:
+        raise RequestError("hits are grouped by session or by exchange, not by both", hint="leave one out")
     check_neighbours(query.neighbours)
     return msgspec.structs.replace(
         query, session=as_stored(query.session), project=as_stored(query.project), agent=as_stored(query.agent)

@@ -39,7 +39,7 @@ class Shown(NamedTuple):
 
 
 class Group(NamedTuple):
-    """A session, or one drawer where sessions are not asked for."""
+    """A session, an exchange, or one drawer where neither is asked for."""
 
     session: int
     shown: tuple[Shown, ...]
@@ -73,8 +73,9 @@ class _Choice:
         self._said: dict[bytes, str] = {}
 
     def groups(self) -> list[Group]:
-        # Room for drawers that fold, or that are further ones of a session.
-        wanted = self._query.limit * (1 + self._query.fold + 2 * self._query.by_session)
+        # Room for drawers that fold, or that are further ones of a session or an exchange.
+        query = self._query
+        wanted = query.limit * (1 + query.fold + 2 * query.by_session + query.by_exchange)
         while True:
             close = self._ranking.best(wanted)
             walked = self._walk(close)
@@ -117,12 +118,18 @@ class _Choice:
         self._keys |= hits.keys(self._connection, [drawer_id for drawer_id in ids if drawer_id not in self._keys])
         order = rank.order(close.totals, drawers.started_at[close.rows], [self._keys[one].key for one in ids])
         rows = close.rows[order]
-        groups = drawers.sessions[rows] if self._query.by_session else rows
+        groups = self._groups_of(rows)
         ranked = list(map(Entry, groups.tolist(), drawers.exchanges[rows].tolist()))
         ranked_ids = [ids[at] for at in order]
         said_at = functools.partial(self._said_at, ranked_ids) if self._query.fold else None
         found = folding.shortlist(ranked, said_at, limit=self._query.limit, per_group=self._per_group)
         return _Walked(close, order, found)
+
+    def _groups_of(self, rows: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Return what each row is listed with, as one place."""
+        if self._query.by_session:
+            return self._ranking.drawers.sessions[rows]
+        return self._ranking.drawers.exchanges[rows] if self._query.by_exchange else rows
 
     def _said_at(self, drawer_ids: Sequence[int], at: int) -> str:
         """Return what the drawer at a place says. Texts are read a few ahead, and one of those that are equal."""

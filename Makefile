@@ -12,17 +12,18 @@ PIP = $(BIN)/python -m pip --disable-pip-version-check
 # Tried in this order, since the wheel with a newer SQLite exists for these versions first.
 PYTHONS = python3.11 python3.12 python3.13 python3 python3.14
 ARGS =
+CLIENT = client-vscode
 
-.PHONY: help start check setup model lint fmt type test soak bench clean
+.PHONY: help start check setup model lint fmt type test extension soak bench clean
 
 help: ## list the tasks
 	@sed -n 's/^\([a-z]*\):.*## /\1|/p' Makefile | while IFS='|' read -r name text; do \
-		printf '  make %-7s %s\n' "$$name" "$$text"; done
+		printf '  make %-9s %s\n' "$$name" "$$text"; done
 
 start: $(VENV)/.installed ## install, fetch the model, start the daemon, ask a first question (ARGS=--yes asks nothing)
 	@$(BIN)/palace-daemon start $(ARGS)
 
-check: setup model lint type test ## everything that must pass before a commit: lint, types, tests
+check: setup model lint type test extension ## everything that must pass before a commit: lint, types, tests
 
 setup: $(VENV)/.installed-dev ## make the environment with the tools for development
 
@@ -47,6 +48,9 @@ type: setup ## types, strictly
 test: setup ## tests; ARGS="tests/watch -k limit" chooses
 	@echo '==> pytest'
 	@$(BIN)/python -m pytest $(ARGS)
+
+extension: setup model $(CLIENT)/node_modules/.installed ## the VS Code extension: types, lint, tests, VSIX, scenarios in a real workbench
+	@cd $(CLIENT) && for task in types lint unit rpc workbench; do echo "==> extension: $$task"; npm run --silent $$task || exit 1; done
 
 soak: setup ## the long runs: kills in the middle of mining, damaged and very large transcripts, histories of files
 	@echo '==> soak'
@@ -75,6 +79,21 @@ $(VENV)/.installed-dev: pyproject.toml | $(BIN)/python
 	@echo '==> installing Palace, its libraries and the tools for development into $(VENV) (about a minute the first time)'
 	@$(PIP) install --quiet --editable '.[dev]'
 	@touch $(VENV)/.installed $@
+
+$(CLIENT)/node_modules/.installed: $(CLIENT)/package-lock.json
+	@if ! command -v npm >/dev/null; then \
+		if [ "$$(id -u)" != 0 ] || ! command -v apt-get >/dev/null; then \
+			echo 'The extension needs Node 20 or newer with npm. On Debian or Ubuntu: sudo apt-get install nodejs npm' >&2; exit 1; \
+		fi; \
+		echo '==> installing nodejs and npm'; \
+		apt-get update -qq && apt-get install -y -qq --no-install-recommends nodejs npm >/dev/null || exit 1; \
+	fi; \
+	if ! node -e 'process.exit(Number(process.versions.node.split(".")[0]) < 20)'; then \
+		echo "The extension needs Node 20 or newer; $$(command -v node) is $$(node --version)." >&2; exit 1; \
+	fi
+	@echo '==> installing the tools of the extension into $(CLIENT)/node_modules'
+	@cd $(CLIENT) && npm ci --no-audit --no-fund --loglevel=error
+	@touch $@
 
 $(BIN)/python:
 	@found=; for python in $(PYTHONS); do \

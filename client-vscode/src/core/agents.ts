@@ -31,6 +31,9 @@ const SHOWN: Readonly<Record<string, readonly [name: string, icon: string]>> = {
   zed: ["Zed", "edit"],
 };
 
+/** The agents that this version knows, as the daemon names them. */
+export const AGENTS: readonly string[] = Object.keys(SHOWN);
+
 /** What stands where an exchange names its agent, if somebody asked to remember it. */
 export const NOTE = "note";
 

@@ -3,6 +3,7 @@
 import {
   CancellationTokenSource,
   createMessageConnection,
+  ErrorCodes,
   ResponseError,
   StreamMessageReader,
   StreamMessageWriter,
@@ -26,18 +27,26 @@ export interface RequestOptions {
   readonly onProgress?: ((value: ProgressValue) => void) | undefined;
 }
 
-/** Until the daemon has greeted; it answers within milliseconds unless the machine is asleep. */
+/** Until the daemon has greeted; it answers within milliseconds unless it hangs, or the machine is overloaded. */
 const GREETING_MS = 10_000;
+/** How long what is still being sent when a connection is closed may take. */
+const CLOSING_MS = 2_000;
+/** What the library says of a request that can have no answer any more. */
+const LOST: ReadonlySet<number> = new Set([ErrorCodes.PendingResponseRejected, ErrorCodes.ConnectionInactive, ErrorCodes.MessageWriteError]);
 
 let progressTokens = 0;
 
 export class Connection {
   readonly #wire: MessageConnection;
+  readonly #socket: Endpoint["socket"];
+  /** Who hears of progress, by token: the library takes one listener for all. */
+  readonly #progress = new Map<string, (value: ProgressValue) => void>();
   readonly #ended: Promise<void>;
   #hello: HelloResult | undefined;
 
   private constructor(endpoint: Endpoint) {
     const { socket } = endpoint;
+    this.#socket = socket;
     this.#wire = createMessageConnection(new StreamMessageReader(socket), new Writer(socket));
     this.#ended = new Promise((resolve) => {
       socket.once("close", () => {
@@ -47,18 +56,24 @@ export class Connection {
     });
     socket.on("error", () => socket.destroy());
     this.#wire.onError(() => socket.destroy());
+    this.#wire.onNotification("$/progress", ({ token, value }: { token: string; value: ProgressValue }) => this.#progress.get(token)?.(value));
     this.#wire.listen();
   }
 
   /**
    * Greets the daemon at the other end.
    *
-   * @throws PalaceError `foreign` where it does not know the secret, `version` where it speaks another protocol.
+   * @throws PalaceError `foreign` where it does not know the secret, `version` where it speaks another protocol,
+   *   `deadline` where it says nothing for `limitMs`, `disconnected` where it went away.
    */
-  static async greet(endpoint: Endpoint): Promise<Connection> {
+  static async greet(endpoint: Endpoint, limitMs = GREETING_MS): Promise<Connection> {
     const connection = new Connection(endpoint);
+    const late = new AbortController();
     // Not a withdrawal: that would wait for the answer of a daemon that gives none.
-    const limit = setTimeout(() => endpoint.socket.destroy(), GREETING_MS);
+    const limit = setTimeout(() => {
+      late.abort();
+      endpoint.socket.destroy();
+    }, limitMs);
     try {
       const token = endpoint.secret ? { token: endpoint.secret.token } : {};
       const hello = await connection.request("palace/hello", token);
@@ -76,7 +91,7 @@ export class Connection {
       return connection;
     } catch (error) {
       connection.close();
-      throw error;
+      throw late.signal.aborted ? new PalaceError("the daemon does not answer", "deadline") : error;
     } finally {
       clearTimeout(limit);
     }
@@ -103,18 +118,14 @@ export class Connection {
     };
     signal?.addEventListener("abort", withdraw, { once: true });
     const token = `editor-${++progressTokens}`;
-    const listening = onProgress
-      ? this.#wire.onNotification("$/progress", (told: { token: string; value: ProgressValue }) => {
-          if (told.token === token) onProgress(told.value);
-        })
-      : undefined;
+    if (onProgress) this.#progress.set(token, onProgress);
     try {
       const whole = onProgress ? { ...params, workDoneToken: token } : params;
       return await this.#wire.sendRequest<Answer<M>>(method, whole, source.token);
     } catch (error) {
       throw asPalaceError(error);
     } finally {
-      listening?.dispose();
+      this.#progress.delete(token);
       signal?.removeEventListener("abort", withdraw);
       source.dispose();
     }
@@ -124,10 +135,15 @@ export class Connection {
     return this.#wire.onNotification(event, listener);
   }
 
-  /** Ends the connection; the daemon lives on. */
-  close(): void {
+  /** Ends the connection; the daemon lives on. One that does not hang up within `limitMs` is left alone. */
+  close(limitMs = CLOSING_MS): void {
     this.#wire.end();
     this.#wire.dispose();
+    if (this.#socket.destroyed) return;
+    const limit = setTimeout(() => this.#socket.destroy(), limitMs);
+    this.#socket.once("close", () => {
+      clearTimeout(limit);
+    });
   }
 }
 
@@ -155,8 +171,8 @@ class Writer extends StreamMessageWriter {
 function asPalaceError(error: unknown): unknown {
   if (error instanceof PalaceError) return error;
   if (error instanceof ResponseError) {
-    const data = error.data as Partial<ErrorData> | undefined;
-    return data ? PalaceError.from(error.message, data) : new PalaceError("the connection to the daemon was lost", "disconnected");
+    if (LOST.has(error.code)) return new PalaceError("the connection to the daemon was lost", "disconnected");
+    return PalaceError.from(error.message, error.data as Partial<ErrorData> | undefined);
   }
   return new PalaceError(error instanceof Error ? error.message : "the connection to the daemon was lost", "disconnected");
 }

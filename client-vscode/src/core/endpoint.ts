@@ -20,7 +20,8 @@ const CONNECT_MS = 5_000;
 /**
  * Connects to the daemon that serves `data`.
  *
- * @throws PalaceError `notRunning` where none listens, `foreign` where what is there may be somebody else's.
+ * @throws PalaceError `notRunning` where none listens, `foreign` where what is there may be somebody else's, `deadline`
+ *   where it takes no connections now.
  */
 export async function connect(data: string): Promise<Endpoint> {
   if (process.platform === "win32") return await connectTcp(data);
@@ -33,8 +34,8 @@ export async function connect(data: string): Promise<Endpoint> {
 export async function connectTcp(data: string): Promise<Endpoint> {
   const file = places.tcpFile(data);
   checkOwner(file, "file");
-  const told: unknown = JSON.parse(readFileSync(file, "ascii"));
-  if (!isTold(told)) throw new PalaceError(`cannot use ${file}`, "foreign", "restart the daemon");
+  const told = read(file);
+  if (!isTold(told)) throw new PalaceError(`${file} does not say how to reach the daemon`, "foreign", "restart the daemon");
   return { socket: await opened({ host: "127.0.0.1", port: told.port }), secret: { token: told.token, proof: told.proof } };
 }
 
@@ -42,6 +43,15 @@ export async function connectTcp(data: string): Promise<Endpoint> {
 export function isProof(given: string, expected: string): boolean {
   const [one, other] = [Buffer.from(given), Buffer.from(expected)];
   return one.length === other.length && timingSafeEqual(one, other);
+}
+
+function read(file: string): unknown {
+  try {
+    return JSON.parse(readFileSync(file, "ascii"));
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code === "ENOENT") throw new PalaceError("no daemon is running", "notRunning");
+    return undefined; // half written, or none of ours
+  }
 }
 
 function isTold(told: unknown): told is { port: number; token: string; proof: string } {
@@ -53,7 +63,7 @@ function opened(where: net.NetConnectOpts): Promise<net.Socket> {
   return new Promise((resolve, reject) => {
     const socket = net.connect(where);
     const timer = setTimeout(() => {
-      socket.destroy(new Error("the daemon does not take connections"));
+      socket.destroy(Object.assign(new Error("it takes no connection"), { code: "ETIMEDOUT" }));
     }, CONNECT_MS);
     socket.once("connect", () => {
       clearTimeout(timer);
@@ -62,10 +72,16 @@ function opened(where: net.NetConnectOpts): Promise<net.Socket> {
     });
     socket.once("error", (error: NodeJS.ErrnoException) => {
       clearTimeout(timer);
-      const isAbsent = error.code === "ECONNREFUSED" || error.code === "ENOENT";
-      reject(new PalaceError(isAbsent ? "no daemon is running" : error.message, isAbsent ? "notRunning" : "disconnected"));
+      reject(refusal(error));
     });
   });
+}
+
+function refusal(error: NodeJS.ErrnoException): PalaceError {
+  if (error.code === "ECONNREFUSED" || error.code === "ENOENT") return new PalaceError("no daemon is running", "notRunning");
+  // Its queue is full: it hangs, or has too much to do.
+  if (error.code === "EAGAIN" || error.code === "ETIMEDOUT") return new PalaceError("the daemon does not answer", "deadline");
+  return new PalaceError(`the daemon cannot be reached: ${error.message}`, "disconnected");
 }
 
 /** Checks that nobody else can have put it there: a question is told to whoever listens. */
@@ -73,12 +89,19 @@ function checkOwner(found: string, kind: "socket" | "file"): void {
   if (process.platform === "win32") return; // what lies in a person's profile there is that person's
   const [directory, entry] = [look(path.dirname(found)), look(found)];
   const uid = process.getuid?.();
-  if (directory.uid !== uid || entry.uid !== uid) throw new PalaceError(`${found} belongs to another user`, "foreign");
-  if (!directory.isDirectory() || (directory.mode & 0o022) !== 0) {
-    throw new PalaceError(`others may change ${path.dirname(found)}`, "foreign", "chmod it to 0700");
+  if (directory.uid !== uid || entry.uid !== uid) {
+    throw new PalaceError(`${found} belongs to another user`, "foreign", "remove it, then restart the daemon");
   }
-  if (kind === "socket" ? !entry.isSocket() : !entry.isFile()) throw new PalaceError(`${found} is no ${kind}`, "foreign");
+  if (!directory.isDirectory()) throw foreign(`${path.dirname(found)} is no directory of its own`);
+  if ((directory.mode & 0o022) !== 0) {
+    throw new PalaceError(`other users may write to ${path.dirname(found)}, so what lies there is not trusted`, "foreign", `run: chmod 700 ${path.dirname(found)}`);
+  }
+  if (kind === "socket" ? !entry.isSocket() : !entry.isFile()) throw foreign(`${found} is no ${kind}`);
   if (kind === "file" && (entry.mode & 0o077) !== 0) throw new PalaceError(`others may read ${found}`, "foreign", "restart the daemon");
+}
+
+function foreign(message: string): PalaceError {
+  return new PalaceError(message, "foreign", "remove it, then restart the daemon");
 }
 
 function look(given: string): Stats {

@@ -26,7 +26,12 @@ export function isCancelled(error: unknown): boolean {
   return error instanceof PalaceError ? error.kind === "cancelled" : error instanceof Error && error.name === "AbortError";
 }
 
-/** The error in one sentence for a person, with what to do. */
+/**
+ * The error in one or two sentences for a person, with what to do.
+ *
+ * The editor makes links of `[text](target)` in a message, and some run commands: what an error quotes, the name of a
+ * project for instance, must make none.
+ */
 export function inWords(error: unknown): string {
   if (error instanceof PalaceError && error.hint) return `${sentence(error.message)} ${sentence(error.hint)}`;
   return sentence(error instanceof Error ? error.message : String(error));
@@ -35,5 +40,6 @@ export function inWords(error: unknown): string {
 function sentence(text: string): string {
   const trimmed = text.trim();
   const begun = trimmed.charAt(0).toUpperCase() + trimmed.slice(1);
-  return /[.!?…]$/.test(begun) ? begun : `${begun}.`;
+  const whole = /[.!?…]$/.test(begun) ? begun : `${begun}.`;
+  return whole.replaceAll("](", "] (");
 }

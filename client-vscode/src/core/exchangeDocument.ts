@@ -6,12 +6,12 @@
  * loaded. Links therefore are places in the text, which the editor underlines, and no Markdown.
  */
 
-import { agentName } from "./agents";
+import { agentName, NOTE } from "./agents";
 import { linesInWords } from "./quoting";
 import type { WireExchange, WireNeighbour, WireProvenance } from "./protocol";
 import { askedLine } from "./rows";
 import { plainLine, shortened } from "./snippet";
-import { count, dateAndTime } from "./wording";
+import { beginning, count, dateAndTime, visible } from "./wording";
 
 /** The scheme of such documents. */
 export const SCHEME = "palace-exchange";
@@ -19,6 +19,8 @@ export const SCHEME = "palace-exchange";
 const TITLE_CHARS = 60;
 const HEADING_CHARS = 120;
 const NEIGHBOUR_CHARS = 120;
+/** Of a neighbour's reply no more than this is looked at. */
+const NEIGHBOUR_CHARS_READ = 2_000;
 
 export type LinkTarget =
   | { readonly kind: "exchange"; readonly exchangeId: string }
@@ -55,8 +57,18 @@ export function fileNameOf(title: string): string {
 
 /** A fence that nothing in `text` can close: longer than each run of backticks in it. */
 export function fenceFor(text: string): string {
-  const longest = Math.max(0, ...Array.from(text.matchAll(/`+/g), (run) => run[0].length));
-  return "`".repeat(Math.max(3, longest + 1));
+  return "`".repeat(Math.max(3, longestTicks(text) + 1));
+}
+
+function longestTicks(text: string): number {
+  let longest = 0;
+  for (const [run] of text.matchAll(/`+/g)) longest = Math.max(longest, run.length);
+  return longest;
+}
+
+/** Foreign text outside of the fences, in one line: nothing in it is a link, a picture or HTML if the document is previewed. */
+function plain(text: string): string {
+  return visible(text).replace(/\](?=[([])/g, "]\u200b").replace(/<(?=[a-z!/?])/gi, "<\u200b");
 }
 
 class Writer {
@@ -64,7 +76,7 @@ class Writer {
   readonly #links: DocumentLinkPlace[] = [];
 
   line(text = ""): void {
-    this.#lines.push(...text.split(/\r\n|\r|\n/));
+    for (const one of text.split(/\r\n|\r|\n/)) this.#lines.push(one); // more lines than a call takes arguments
   }
 
   /** A line whose part `linked` leads to `target`. */
@@ -95,9 +107,9 @@ class Writer {
 /** Writes the document of an exchange that was asked for with its neighbours. */
 export function exchangeText(told: WireExchange): ExchangeText {
   const writer = new Writer();
-  writer.line(`# ${titleOf(told, HEADING_CHARS)}`);
+  writer.line(`# ${plain(titleOf(told, HEADING_CHARS))}`);
   writer.line();
-  for (const line of facts(told)) writer.line(`- ${line}`);
+  for (const line of facts(told)) writer.line(`- ${plain(line)}`);
   if (told.userText.trim()) {
     writer.section(told.replyText.trim() ? "Asked" : "Said");
     writer.verbatim(told.userText);
@@ -108,7 +120,7 @@ export function exchangeText(told: WireExchange): ExchangeText {
   }
   if (told.tools.length) {
     writer.section("Tools used");
-    for (const tool of told.tools) writer.line(`- ${tool.name}${tool.target ? ` ${code(tool.target)}` : ""}`);
+    for (const tool of told.tools) writer.line(`- ${plain(tool.name)}${tool.target ? ` ${code(tool.target)}` : ""}`);
   }
   writePlaces(writer, told);
   writeNeighbours(writer, told);
@@ -133,6 +145,7 @@ function facts(told: WireExchange): string[] {
     told.branch ? `Branch: ${told.branch}` : "",
     `When: ${took ? `${isAbout ? "about " : ""}${took}` : "unknown"}`,
     told.sessionTitle ? `Session: ${shortened(plainLine(told.sessionTitle), NEIGHBOUR_CHARS)}` : "",
+    told.agent === NOTE ? "" : `Session id: ${told.sessionId}`, // for the filter session:
     told.isSuperseded ? "It was taken back or edited later." : "",
     STATUS_WORDS[told.status] ?? "",
     told.flags.includes("redacted") ? "Secrets in it were left out when it was stored." : "",
@@ -149,7 +162,7 @@ function writePlaces(writer: Writer, told: WireExchange): void {
       const lines = source.lineStart > 0 ? `, ${linesInWords(source.lineStart, source.lineEnd)}` : "";
       writer.linkLine(
         "- ",
-        `${source.path}${lines}`,
+        `${plain(source.path)}${lines}`,
         source.isOwner && places.length > 1 ? " (this text)" : "",
         { kind: "transcript", exchangeId: told.exchangeId, place },
         "Open the transcript here",
@@ -162,9 +175,9 @@ function writeNeighbours(writer: Writer, told: WireExchange): void {
   if (!told.neighbours.length) return;
   writer.section("Before and after");
   for (const beside of told.neighbours) {
-    const asked = askedLine(beside.userText, NEIGHBOUR_CHARS) || shortened(plainLine(beside.replyText), NEIGHBOUR_CHARS) || "(no words)";
+    const reply = plain(shortened(plainLine(beginning(beside.replyText, NEIGHBOUR_CHARS_READ)), NEIGHBOUR_CHARS));
+    const asked = plain(askedLine(beside.userText, NEIGHBOUR_CHARS)) || reply || "(no words)";
     writer.linkLine(`- ${position(beside)}: `, asked, "", { kind: "exchange", exchangeId: beside.exchangeId }, "Open this exchange");
-    const reply = shortened(plainLine(beside.replyText), NEIGHBOUR_CHARS);
     if (reply && reply !== asked) writer.line(`  ${reply}`);
   }
 }
@@ -182,8 +195,8 @@ export function isFile(source: WireProvenance): boolean {
 
 /** Text as inline code, on one line. */
 function code(text: string): string {
-  const line = shortened(text.replace(/\s+/g, " ").trim(), 200);
-  const ticks = "`".repeat(Math.max(0, ...Array.from(line.matchAll(/`+/g), (run) => run[0].length)) + 1);
+  const line = shortened(visible(beginning(text, 2_000)).replace(/\s+/g, " ").trim(), 200);
+  const ticks = "`".repeat(longestTicks(line) + 1);
   return ticks.length > 1 ? `${ticks} ${line} ${ticks}` : `${ticks}${line}${ticks}`;
 }
 

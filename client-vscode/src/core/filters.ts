@@ -5,7 +5,7 @@
  * what stands in double quotes. A filter whose value is not there yet, or not whole, filters nothing and says so.
  */
 
-import { agentName } from "./agents";
+import { agentName, AGENTS } from "./agents";
 import { daysBefore, plainDate } from "./days";
 import type { Project } from "./project";
 import type { RecallParams } from "./protocol";
@@ -50,11 +50,13 @@ export const SPANS: readonly { readonly span: Span; readonly name: string; reado
 const FILTER = /(project|agent|session|since|until|in):(?!:)(?:"([^"]*)("?)|([^\s"]*))(?=\s|$)/iy;
 const A_PART_OF_A_DATE = /^\d{1,4}(-(\d{1,2}(-\d{0,2})?)?)?$/;
 const WORDS_FOR_DAYS: Readonly<Record<string, number>> = { today: 0, yesterday: 1 };
+/** The daemon knows no time before 1970 in UTC. */
+const EARLIEST = new Date(1970, 0, 2);
 const DAYS_OF: Readonly<Record<string, number>> = { d: 1, w: 7, m: 30 };
 
 type Reading = { readonly filters: Filters } | { readonly hint: string } | undefined;
 
-/** Reads what was typed at `now`. `knownAgents`, where they are known, tell an agent's name from the beginning of one. */
+/** Reads what was typed at `now`. `knownAgents` are those that have sessions, where that is known. */
 export function readInput(value: string, now: Date, knownAgents: readonly string[] = []): ReadInput {
   let filters: Filters = {};
   const hints: string[] = [];
@@ -127,13 +129,18 @@ function readPlace(given: string, isLast: boolean): Reading {
 }
 
 function readAgent(given: string, isLast: boolean, known: readonly string[]): Reading {
-  const meant = known.filter((agent) => agent.startsWith(given));
-  if (!isLast || known.includes(given) || !meant.length) return { filters: { agent: given } };
-  return { hint: `agent:${given} is not whole yet: ${meant.join(", ")}` };
+  if (known.includes(given) || AGENTS.includes(given)) return { filters: { agent: given } };
+  const beginning = (all: readonly string[]): string[] => all.filter((agent) => agent.startsWith(given));
+  const meant = beginning(known).length ? beginning(known) : beginning(AGENTS);
+  const [only] = meant;
+  if (!isLast && only !== undefined && meant.length === 1) return { filters: { agent: only } };
+  if (only !== undefined) return { hint: `agent:${given} is not whole yet: ${meant.join(", ")}` };
+  // The daemon refuses a name that it does not know, and with it the whole question.
+  return { hint: `There is no agent ${given}${known.length ? `; those with sessions are ${known.join(", ")}` : ""}` };
 }
 
 function readDate(name: "since" | "until", given: string, isLast: boolean, now: Date): Reading {
-  const date = dateOf(given.toLowerCase(), name, now) ?? (isTime(given) ? given : undefined);
+  const date = dateOf(given.toLowerCase(), name, now) ?? (isTime(given) ? given.toUpperCase() : undefined);
   if (date !== undefined) return { filters: { [name]: date } };
   const isBegun = isLast && Object.keys(WORDS_FOR_DAYS).some((word) => word.startsWith(given.toLowerCase()));
   return isBegun || A_PART_OF_A_DATE.test(given) ? { hint: hintFor(name) } : undefined;
@@ -142,14 +149,14 @@ function readDate(name: "since" | "until", given: string, isLast: boolean, now: 
 /** Reads a date, month, year, `yesterday` or `14d`; of a month or year, `until` takes the last day. */
 function dateOf(given: string, name: "since" | "until", now: Date): string | undefined {
   const ago = WORDS_FOR_DAYS[given] ?? daysAgo(given);
-  if (ago !== undefined) return plainDate(daysBefore(now, ago));
+  if (ago !== undefined) return plainDate(new Date(Math.max(daysBefore(now, ago).getTime(), EARLIEST.getTime())));
   const match = /^(\d{4})(?:-(\d{2})(?:-(\d{2}))?)?$/.exec(given);
   if (!match) return undefined;
   const [year, month, day] = [Number(match[1]), Number(match[2] ?? 0), Number(match[3] ?? 0)];
   if (year < 1970 || (match[2] !== undefined && (month < 1 || month > 12))) return undefined;
   if (day) return plainDate(new Date(year, month - 1, day)) === given ? given : undefined;
   if (match[3] !== undefined) return undefined;
-  if (name === "since") return plainDate(new Date(year, (month || 1) - 1, 1));
+  if (name === "since") return plainDate(new Date(Math.max(new Date(year, (month || 1) - 1, 1).getTime(), EARLIEST.getTime())));
   return plainDate(new Date(year, month || 12, 0));
 }
 
@@ -159,7 +166,7 @@ function daysAgo(given: string): number | undefined {
 }
 
 function isTime(given: string): boolean {
-  return /^\d{4}-\d{2}-\d{2}T\d{2}:\d{2}/i.test(given) && !Number.isNaN(Date.parse(given));
+  return /^\d{4}-\d{2}-\d{2}T\d{2}:\d{2}(:\d{2}(\.\d+)?)?(Z|[+-]\d{2}:?\d{2})?$/i.test(given) && !Number.isNaN(Date.parse(given));
 }
 
 /** What is asked, and in words where. */

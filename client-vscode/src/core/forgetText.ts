@@ -55,7 +55,7 @@ export function lastQuestion(exchanges: number, items: readonly WireForgetItem[]
   const named = items.slice(0, NAMED_MOST).map((one) => `• ${cut(itemTitle(one), NAMED_CHARS)}`);
   if (exchanges > named.length) named.push(`• and ${count(exchanges - named.length, "other")}`);
   const detail = [
-    exchanges === 1 ? "" : named.join("\n"),
+    exchanges === 1 ? (first ? itemFacts(first) : "") : named.join("\n"),
     "The transcript files stay as they are; Palace does not take this in from them again. It cannot be brought back.",
     pendingWords(sourcesPending),
   ];

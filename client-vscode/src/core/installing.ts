@@ -88,8 +88,7 @@ export async function install(options: InstallOptions): Promise<Installed> {
       if (words) options.onStep("libraries", words);
     });
     const python = await working(building, options);
-    await pointTo(building, place);
-    await swap(building, place);
+    await put(building, place);
     options.onStep("model", "");
     const executable = pythonOf(place);
     return { python: { ...python, executable }, modelProblem: await installModel(options, executable) };
@@ -173,6 +172,20 @@ function lastWords(ran: Ran): string {
   const said = lines.filter((line) => /^(?:ERROR|Error|palace-daemon|.*Error):/.test(line)).pop() ?? lines.filter(Boolean).pop();
   const whole = said?.replace(/^(?:ERROR|Error|palace-daemon): /, "") ?? `exit code ${String(ran.code)}`;
   return whole.slice(0, WORDS_CHARS_MAX);
+}
+
+/** @throws PalaceError `install` where the file system refuses. */
+async function put(building: string, place: string): Promise<void> {
+  try {
+    await pointTo(building, place);
+    await swap(building, place);
+  } catch (error) {
+    const { code, message } = error as NodeJS.ErrnoException;
+    if (code === "ENOSPC") throw noSpace();
+    // On Windows a directory whose programs run cannot be renamed; and two windows may install at a time.
+    const hint = "stop the daemon with palace-daemon stop, close other windows and agents that use it, and try again";
+    throw new PalaceError(`the environment could not be put in its place: ${message}`, "install", hint);
+  }
 }
 
 /** Scripts of an environment name its Python by its whole path: lets them name the one to come. */

@@ -12,12 +12,14 @@
  * In `off`, `missing` and `failed` nothing is started, but a daemon that somebody else starts is still noticed.
  */
 
+import * as path from "node:path";
+
 import type { Answer, EventName, MethodName, Params, RequestOptions } from "./connection";
 import { PalaceError } from "./errors";
 import type { Disposable, Palace, State } from "./palace";
 import type { Notifications } from "./protocol";
 import type { Remains } from "./remains";
-import { isLost, isRead, lostWrite } from "./requests";
+import { isLost, isRead, lostWrite, unless } from "./requests";
 import { pause, type Clock } from "./timing";
 
 /** A connection, as far as this module needs one. */
@@ -204,10 +206,13 @@ export class Life implements Palace {
     return this.#run.signal;
   }
 
-  /** @param isWanted Whether a person asked for a daemon: then one is started whatever the settings say. */
-  async #live(run: AbortSignal, isWanted: boolean): Promise<void> {
+  /**
+   * @param isWanted Whether a person asked for a daemon: then one is started whatever the settings say.
+   * @param resting The state to begin with, until a daemon comes by itself.
+   */
+  async #live(run: AbortSignal, isWanted: boolean, resting?: Resting): Promise<void> {
     try {
-      let reached: Reached | undefined;
+      let reached = resting && (await this.#rest(run, resting));
       for (;;) {
         reached ??= await this.#reachOrRest(run, isWanted);
         await this.#serve(run, reached);
@@ -295,7 +300,7 @@ export class Life implements Palace {
 
   #hear(link: Link, event: EventName): Disposable {
     return link.on(event, (told) => {
-      for (const listener of this.#events.get(event) ?? []) (listener as (told: unknown) => void)(told);
+      for (const listener of this.#events.get(event) ?? []) this.#tell(listener as (told: unknown) => void, told);
     });
   }
 
@@ -392,7 +397,7 @@ export class Life implements Palace {
     } catch (error) {
       if (run.aborted || !(error instanceof PalaceError)) throw error;
       const state: Resting = { kind: "failed", reason: error.message, hint: error.hint };
-      void this.#rest(run, state).catch(() => undefined);
+      void this.#live(run, true, state);
       throw error;
     }
     const arrived = this.#arrival(run);
@@ -403,10 +408,13 @@ export class Life implements Palace {
   /** Asks the daemon to end and waits until it hangs up; that none is there is no failure. */
   async #stop(run: AbortSignal, known: Link | undefined): Promise<void> {
     let link = known;
+    const dataDirectory = this.#options.dataDirectory();
     try {
-      link ??= await this.#options.connect(this.#options.dataDirectory());
-    } catch {
-      return; // none runs, or none that listens to us: starting will tell
+      link ??= await this.#options.connect(dataDirectory);
+    } catch (error) {
+      // None runs, or none that listens to us: starting will tell. One that hangs would keep any other from starting.
+      if (!(error instanceof PalaceError) || error.kind !== "deadline") return;
+      throw new PalaceError("the daemon does not answer", "daemon", `end its process, whose number stands in ${path.join(dataDirectory, "daemon.lock")}, then restart the daemon`);
     }
     link.request("palace/stop", {}).catch(() => undefined); // it may hang up before it has answered
     const limit = pause(this.#options.clock, STOP_MS, run).then(() => "late" as const);
@@ -447,7 +455,16 @@ export class Life implements Palace {
   #set(state: State): void {
     if (JSON.stringify(state) === JSON.stringify(this.#state)) return;
     this.#state = state;
-    for (const listener of [...this.#listeners]) listener(state);
+    for (const listener of [...this.#listeners]) this.#tell(listener, state);
+  }
+
+  /** A fault of one who listens must not end what the others need. */
+  #tell<T>(listener: (told: T) => void, told: T): void {
+    try {
+      listener(told);
+    } catch (error) {
+      this.#options.log(`a listener failed: ${error instanceof Error ? error.message : "unknown"}`);
+    }
   }
 }
 
@@ -469,20 +486,5 @@ function endedOrAborted(ended: Promise<void>, run: AbortSignal): Promise<void> {
     run.addEventListener("abort", done, { once: true });
     if (run.aborted) done();
     void ended.then(done);
-  });
-}
-
-/** `asked`, or a rejection as soon as `signal` is aborted: a daemon that hangs must not hold up who waits no more. */
-function unless<T>(signal: AbortSignal | undefined, asked: Promise<T>): Promise<T> {
-  if (!signal) return asked;
-  return new Promise((resolve, reject) => {
-    const withdraw = (): void => {
-      reject(new PalaceError("the request was withdrawn", "cancelled"));
-    };
-    signal.addEventListener("abort", withdraw, { once: true });
-    if (signal.aborted) withdraw();
-    asked.then(resolve, reject).finally(() => {
-      signal.removeEventListener("abort", withdraw);
-    });
   });
 }

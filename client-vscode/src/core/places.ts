@@ -6,7 +6,7 @@
 
 import { createHash } from "node:crypto";
 import { accessSync, constants, readlinkSync, realpathSync, statSync } from "node:fs";
-import { homedir, userInfo } from "node:os";
+import { homedir } from "node:os";
 import * as path from "node:path";
 
 export type Environment = Readonly<Record<string, string | undefined>>;
@@ -47,7 +47,12 @@ function runtimeDirectory(env: Environment): string {
   if (process.platform === "win32") return path.join(windows(env, "LOCALAPPDATA", "AppData", "Local"), APP, "run");
   const base = env.XDG_RUNTIME_DIR ?? "";
   if (base.startsWith("/") && isDirectory(base)) return path.join(base, APP);
-  return path.join(temporaryDirectory(env), `${APP}-${String(userInfo().uid)}`);
+  return path.join(temporaryDirectory(env), `${APP}-${userNumber()}`);
+}
+
+/** Not `os.userInfo`: in a container the user may have a number and no name, which that refuses. */
+function userNumber(): string {
+  return String(process.getuid?.() ?? "");
 }
 
 /** As Python's `tempfile.gettempdir`: the first that can be written to. */
@@ -70,7 +75,7 @@ export function socketPath(data: string, env: Environment = process.env): string
   const digest = createHash("sha256").update(resolved(data)).digest("hex").slice(0, 16);
   const found = path.join(runtimeDirectory(env), `${digest}.sock`);
   if (process.platform !== "win32" && Buffer.byteLength(found) > SOCKET_PATH_BYTES_MAX) {
-    return path.join("/tmp", `${APP}-${String(userInfo().uid)}`, `${digest}.sock`);
+    return path.join("/tmp", `${APP}-${userNumber()}`, `${digest}.sock`);
   }
   return found;
 }

@@ -1,6 +1,8 @@
 /** Running a program to its end: with a time limit, a way to end it with all that it started, and its words. */
 
-import { spawn } from "node:child_process";
+import { type ChildProcessByStdio, spawn } from "node:child_process";
+import * as path from "node:path";
+import type { Readable } from "node:stream";
 
 import { PalaceError } from "./errors";
 import type { Environment } from "./places";
@@ -29,6 +31,9 @@ export type Run = (command: readonly string[], options: RunOptions) => Promise<R
 /** More than this is not kept of either stream: the end counts. */
 const KEPT_CHARS = 64 * 1024;
 
+/** How long what a program left behind may hold its output after it ended itself. */
+const HELD_MS = 2_000;
+
 /**
  * Runs `command` without a shell, with nothing on standard input.
  *
@@ -37,19 +42,13 @@ const KEPT_CHARS = 64 * 1024;
  */
 export const run: Run = (command, options) =>
   new Promise((resolve, reject) => {
-    const [program = "", ...rest] = command;
     const { signal, limitMs, onLine } = options;
     if (signal?.aborted) {
       reject(withdrawn());
       return;
     }
-    const child = spawn(program, rest, {
-      cwd: options.cwd,
-      env: { ...(options.env ?? process.env) },
-      stdio: ["ignore", "pipe", "pipe"],
-      detached: process.platform !== "win32", // a group of its own, which can be ended as a whole
-      windowsHide: true,
-    });
+    const [program = ""] = command;
+    const child = started(command, options);
     let why: PalaceError | undefined;
     const end = (reason: PalaceError): void => {
       why ??= reason;
@@ -58,15 +57,15 @@ export const run: Run = (command, options) =>
     const withdraw = (): void => {
       end(withdrawn());
     };
-    const timer =
-      limitMs === undefined
-        ? undefined
-        : setTimeout(() => {
-            end(new PalaceError(`${program} did not answer in ${limitMs / 1000} s`, "deadline"));
-          }, limitMs);
+    const late = (): void => {
+      end(new PalaceError(`${program} did not answer in ${(limitMs ?? 0) / 1000} s`, "deadline"));
+    };
+    const limit = limitMs === undefined ? undefined : setTimeout(late, limitMs);
+    let held: NodeJS.Timeout | undefined;
     signal?.addEventListener("abort", withdraw, { once: true });
     const settled = (): void => {
-      clearTimeout(timer);
+      clearTimeout(limit);
+      clearTimeout(held);
       signal?.removeEventListener("abort", withdraw);
     };
     const streams = { stdout: "", stderr: "" };
@@ -76,16 +75,44 @@ export const run: Run = (command, options) =>
         streams[name] = (streams[name] + part).slice(-KEPT_CHARS);
       });
     }
-    child.once("error", (error: NodeJS.ErrnoException) => {
+    child.once("error", (error) => {
       settled();
-      reject(new PalaceError(error.code === "ENOENT" ? `there is no ${program}` : `cannot run ${program}: ${error.message}`, error.code === "ENOENT" ? "notFound" : "internal"));
+      reject(refused(program, error));
     });
-    child.once("close", (code) => {
+    const over = (code: number | null): void => {
+      // For a promise that is settled already, the second time says nothing.
       settled();
+      child.stdout.destroy();
+      child.stderr.destroy();
       if (why) reject(why);
       else resolve({ code, ...streams });
+    };
+    child.once("exit", (code) => {
+      // After a turn of the loop, in which what is still to be read is read: it may have been held up for that long.
+      held = setTimeout(() => setImmediate(over, code), HELD_MS);
     });
+    child.once("close", over);
   });
+
+/** @throws PalaceError where the system refuses at once: for some reasons Node throws, and tells of the others later. */
+function started([program = "", ...rest]: readonly string[], { cwd, env }: RunOptions): ChildProcessByStdio<null, Readable, Readable> {
+  try {
+    return spawn(program, rest, {
+      cwd,
+      env: { ...(env ?? process.env) },
+      stdio: ["ignore", "pipe", "pipe"],
+      detached: process.platform !== "win32", // a group of its own, which can be ended as a whole
+      windowsHide: true,
+    });
+  } catch (error) {
+    throw refused(program, error as NodeJS.ErrnoException);
+  }
+}
+
+function refused(program: string, error: NodeJS.ErrnoException): PalaceError {
+  const isAbsent = error.code === "ENOENT";
+  return new PalaceError(isAbsent ? `there is no ${program}` : `cannot run ${program}: ${error.message}`, isAbsent ? "notFound" : "internal");
+}
 
 function withdrawn(): PalaceError {
   return new PalaceError("the request was withdrawn", "cancelled");
@@ -94,7 +121,9 @@ function withdrawn(): PalaceError {
 /** Ends a process that {@link run} started, and its children; one that is gone already is no failure. */
 function endGroup(pid: number): void {
   if (process.platform === "win32") {
-    spawn("taskkill", ["/pid", String(pid), "/t", "/f"], { stdio: "ignore", windowsHide: true }).once("error", () => undefined);
+    // By its whole path: a name alone is looked for in the working directory first.
+    const taskkill = path.join(process.env.SystemRoot ?? "C:\\Windows", "System32", "taskkill.exe");
+    spawn(taskkill, ["/pid", String(pid), "/t", "/f"], { stdio: "ignore", windowsHide: true }).once("error", () => undefined);
     return;
   }
   try {

@@ -8,6 +8,7 @@
  */
 
 import { accessSync, constants, openSync, readSync, closeSync, realpathSync, statSync } from "node:fs";
+import { homedir } from "node:os";
 import * as path from "node:path";
 
 import { PalaceError } from "./errors";
@@ -142,7 +143,7 @@ export function candidates(options: FindOptions): readonly Candidate[] {
   const found: Candidate[] = [];
   const own = pythonOf(privateEnvironment(options.storage));
   if (isProgram(own)) found.push({ command: [own], origin: "environment" });
-  if (options.interpreter) found.push({ command: [options.interpreter], origin: "interpreter" });
+  if (path.isAbsolute(options.interpreter)) found.push({ command: [options.interpreter], origin: "interpreter" });
   const command = onPath("palace-daemon", env);
   if (command) for (const python of pythonsOf(command)) found.push({ command: [python], origin: "command" });
   for (const name of ["python3", "python"]) {
@@ -165,7 +166,7 @@ export function pythonOf(environment: string): string {
 }
 
 function settingCandidates(options: FindOptions): readonly Candidate[] {
-  const setting = options.setting.startsWith("~/") ? path.join((options.env ?? process.env).HOME ?? "", options.setting.slice(1)) : options.setting;
+  const setting = options.setting.startsWith("~/") ? path.join((options.env ?? process.env).HOME ?? homedir(), options.setting.slice(1)) : options.setting;
   if (!path.isAbsolute(setting)) {
     throw new PalaceError(`the setting palace.python is not an absolute path: ${setting}`, "config", "give the whole path");
   }
@@ -198,25 +199,32 @@ function shebangOf(script: string): string {
 
 const HEAD_BYTES = 2_048;
 
+/** Empty where it may not be read. */
 function readHead(script: string): string {
-  const descriptor = openSync(script, "r");
+  let descriptor: number | undefined;
   try {
+    descriptor = openSync(script, "r");
     const block = Buffer.alloc(HEAD_BYTES);
     return block.toString("utf8", 0, readSync(descriptor, block, 0, HEAD_BYTES, 0));
+  } catch {
+    return "";
   } finally {
-    closeSync(descriptor);
+    if (descriptor !== undefined) closeSync(descriptor);
   }
 }
 
-/** The program that a shell would run, absolute; empty where there is none. Relative parts of PATH are left out. */
+/**
+ * The program that a shell would run, absolute; empty where there is none. Relative parts of PATH are left out, and so
+ * is what only a shell can run (`.cmd`, `.bat`).
+ */
 export function onPath(name: string, env: Environment): string {
-  const suffixes = process.platform === "win32" ? [".exe", ".cmd", ".bat"] : [""];
+  const suffix = process.platform === "win32" ? ".exe" : "";
   for (const directory of (env.PATH ?? env.Path ?? "").split(path.delimiter)) {
     if (!path.isAbsolute(directory)) continue;
-    for (const suffix of suffixes) {
-      const program = path.join(directory, name + suffix);
-      if (isProgram(program)) return program;
-    }
+    // macOS's own Python is too old, and where the developer tools are not installed it opens a dialogue about them.
+    if (process.platform === "darwin" && directory === "/usr/bin") continue;
+    const program = path.join(directory, name + suffix);
+    if (isProgram(program)) return program;
   }
   return "";
 }

@@ -1,4 +1,4 @@
-/** Which requests may be asked again when the daemon went away before it answered. */
+/** Which requests may be asked again when the daemon went away before it answered, and how not to wait for one. */
 
 import type { MethodName, Params } from "./connection";
 import { PalaceError } from "./errors";
@@ -34,4 +34,19 @@ export function lostWrite(): PalaceError {
     "disconnected",
     "look when the daemon is back, and do it again if need be",
   );
+}
+
+/** `asked`, or a rejection as soon as `signal` is aborted: a daemon that hangs must not hold up who waits no more. */
+export function unless<T>(signal: AbortSignal | undefined, asked: Promise<T>): Promise<T> {
+  if (!signal) return asked;
+  return new Promise((resolve, reject) => {
+    const withdraw = (): void => {
+      reject(new PalaceError("the request was withdrawn", "cancelled"));
+    };
+    signal.addEventListener("abort", withdraw, { once: true });
+    if (signal.aborted) withdraw();
+    asked.then(resolve, reject).finally(() => {
+      signal.removeEventListener("abort", withdraw);
+    });
+  });
 }

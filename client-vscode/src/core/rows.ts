@@ -3,12 +3,14 @@
 import { agentIcon, agentName, NOTE } from "./agents";
 import type { RecallResult, WireFreshness, WireHit } from "./protocol";
 import { plainLine, shortened, snippet } from "./snippet";
-import { ago, count, dayHeading, lastName, number, plainLabel, timeOfDay } from "./wording";
+import { ago, beginning, count, dayHeading, lastName, number, plainLabel, timeOfDay } from "./wording";
 
 /** What fits beside the description in the editor's list, which is about 90 characters wide. */
 const LABEL_CHARS = 56;
 const DETAIL_CHARS = 90;
 const MARKED_TERMS_MAX = 12;
+/** Of a line of megabytes no more than this is looked at. */
+const LINE_CHARS_MAX = 2_000;
 
 export interface SeparatorRow {
   readonly kind: "separator";
@@ -99,8 +101,11 @@ export function turns(text: string): { asked: string; reply: string } {
 
 /** What the person asked, in one line: a fence at the beginning and what Markdown adds is left out. */
 export function askedLine(asked: string, most: number): string {
-  const lines = asked.split("\n").map(plainLine);
-  return shortened(lines.find((line) => /[\p{L}\p{N}]/u.test(line)) ?? "", most);
+  for (const line of asked.split("\n")) {
+    const plain = plainLine(beginning(line, LINE_CHARS_MAX));
+    if (/[\p{L}\p{N}]/u.test(plain)) return shortened(plain, most);
+  }
+  return "";
 }
 
 function labelOf(asked: string, hit: WireHit): string {

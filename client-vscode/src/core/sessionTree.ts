@@ -21,6 +21,8 @@ export interface ProjectNode {
 export interface SessionNode {
   readonly kind: "session";
   readonly sessionId: string;
+  /** The project that it is listed below: a session that went through several stands below each. */
+  readonly owner: string;
   readonly told: WireSession;
   /** Sessions of sub-agents that this one started, the newest first. */
   readonly below: readonly SessionNode[];
@@ -36,6 +38,8 @@ export interface AutomatedNode {
 export interface ExchangeNode {
   readonly kind: "exchange";
   readonly exchangeId: string;
+  /** As of its session. */
+  readonly owner: string;
   readonly told: WireExchange;
 }
 
@@ -56,7 +60,7 @@ export type TreeNode = ProjectNode | SessionNode | AutomatedNode | ExchangeNode 
 
 /** What the editor shows of a node; `icon` names one of the editor's icons. */
 export interface NodeLook {
-  /** The same for the same thing at every refresh, so that what is expanded stays so. */
+  /** The same for the same thing at every refresh, so that what is expanded stays so; the editor refuses what is there twice. */
   readonly id: string;
   readonly label: string;
   readonly description: string;
@@ -95,7 +99,7 @@ export function sessionNodes(sessions: readonly WireSession[], owner: string): (
   const node = (told: WireSession): SessionNode => {
     made.add(told.sessionId);
     const below = sessions.filter((one) => isBelow(one) && one.parentSessionId === told.sessionId && !made.has(one.sessionId));
-    return { kind: "session", sessionId: told.sessionId, told, below: below.map(node) };
+    return { kind: "session", sessionId: told.sessionId, owner, told, below: below.map(node) };
   };
   const roots = sessions.filter((one) => !isBelow(one));
   const byPeople = roots.filter((one) => !one.isAutomated && one.relation !== "subagent").map(node);
@@ -104,8 +108,8 @@ export function sessionNodes(sessions: readonly WireSession[], owner: string): (
   return rest.length > 0 ? [...byPeople, { kind: "automated", owner, below: rest }] : byPeople;
 }
 
-export function exchangeNodes(exchanges: readonly WireExchange[]): ExchangeNode[] {
-  return exchanges.map((told) => ({ kind: "exchange", exchangeId: told.exchangeId, told }));
+export function exchangeNodes(exchanges: readonly WireExchange[], owner: string): ExchangeNode[] {
+  return exchanges.map((told) => ({ kind: "exchange", exchangeId: told.exchangeId, owner, told }));
 }
 
 /** How a node looks at the time `now`. */
@@ -200,7 +204,7 @@ function lookOfSession(node: SessionNode, now: Date): NodeLook {
   const when = told.endedAt ?? told.startedAt;
   const facts = [agentName(told.agent), dateAndTime(told.startedAt) || "no date", count(told.exchanges, "exchange"), mark].filter(Boolean);
   return {
-    id: `session:${told.agent}:${told.sessionId}`,
+    id: `session:${node.owner}:${told.agent}:${told.sessionId}`,
     label: sessionTitle(told.title),
     description: [ago(when, now), mark].filter(Boolean).join(" · "),
     icon: told.relation === "subagent" ? "type-hierarchy-sub" : agentIcon(told.agent),
@@ -210,9 +214,9 @@ function lookOfSession(node: SessionNode, now: Date): NodeLook {
   };
 }
 
-function lookOfExchange({ told }: ExchangeNode): NodeLook {
+function lookOfExchange({ owner, told }: ExchangeNode): NodeLook {
   return {
-    id: `exchange:${told.sessionId}:${told.exchangeId}`,
+    id: `exchange:${owner}:${told.sessionId}:${told.exchangeId}`,
     label: exchangeTitle(told),
     description: [timeOfDay(told.startedAt), told.isSuperseded ? "taken back" : ""].filter(Boolean).join(" · "),
     icon: told.agent === NOTE ? agentIcon(NOTE) : "comment",

@@ -1,5 +1,7 @@
 /** Which part of a text is shown of a hit, and which of its words matched. */
 
+import { visible } from "./wording";
+
 /** Put around matched words: plain text in any theme, and rare in prose and code. */
 export const MARKS = ["«", "»"] as const;
 
@@ -153,12 +155,16 @@ export function shortened(text: string, most: number): string {
   return `${text.slice(0, end)}…`;
 }
 
-/** The words of Markdown in one line: without fences, bullets, headings, emphasis, tables, pictures and targets of links. */
+/**
+ * The words of Markdown in one line, to be shown: without what cannot be seen, fences, bullets, headings,
+ * emphasis, tables, pictures and targets of links. For texts of a passage's size.
+ */
 export function plainLine(text: string): string {
   return text
+    .replace(/[^\n\r\t]+/g, visible)
     .replace(/^[ \t]*(?:`{3,}|~{3,}).*$/gm, " ")
     .replace(/<\/?[a-z][\w-]*(?:\s[^<>]*)?>/gi, " ")
-    .replace(/!?\[([^\]\n]*)\]\([^()\s]*\)/g, "$1")
+    .replace(/!?\[([^\]\n]*)\]\([^()\s]*(?:\s+"[^"\n]*")?\)/g, "$1")
     .replace(/^[ \t]*(?:[#>]+[ \t]+|[-*+][ \t]+(?:\[[ xX]\][ \t]+)?)+/gm, "")
     .replace(/^[ \t]*\|?(?:[ \t]*:?-+:?[ \t]*\|)+[ \t]*:?-*:?[ \t]*$/gm, " ")
     .replace(/^[ \t]*[-*_=]{3,}[ \t]*$/gm, " ")

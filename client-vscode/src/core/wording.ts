@@ -91,19 +91,28 @@ export function withOffset(when: Date): string {
   return `${local}${minutes < 0 ? "-" : "+"}${pad(Math.floor(away / 60))}:${pad(away % 60)}`;
 }
 
+/** What is looked at of a line that is shown shortened: transcripts have lines of megabytes. */
+const LINE_CHARS_MAX = 2_000;
+
 /** The first line with words, cut after `most` characters. */
 export function firstLine(text: string, most = 120): string {
-  const line = text
-    .split(/\r?\n/)
-    .map((one) => one.trim())
-    .find((one) => one !== "");
-  return cut(line?.replace(/\s+/g, " ") ?? "", most);
+  const [line = ""] = /\S[^\r\n]*/.exec(text) ?? [];
+  return cut(visible(beginning(line, LINE_CHARS_MAX)).replace(/\s+/g, " ").trim(), most);
 }
 
 /** At most `most` characters; what is cut ends in an ellipsis, and never inside a surrogate pair. */
 export function cut(text: string, most: number): string {
-  if (text.length <= most) return text;
-  return `${text.slice(0, most - 1).replace(/[\uD800-\uDBFF]$/, "").trimEnd()}…`;
+  return text.length <= most ? text : `${beginning(text, most - 1).trimEnd()}…`;
+}
+
+/** The first `most` characters, or one less where that would cut a surrogate pair: half of one is no text. */
+export function beginning(text: string, most: number): string {
+  return text.length <= most ? text : text.slice(0, most).replace(/[\uD800-\uDBFF]$/, "");
+}
+
+/** Without control characters and a terminal's colours, and without marks that turn the direction of all that follows them. */
+export function visible(text: string): string {
+  return text.replace(/\p{Cc}\[[\d;]*m/gu, "").replace(/[\p{Cc}\u2028\u2029]/gu, " ").replace(/[\u202a-\u202e\u2066-\u2069]/g, "");
 }
 
 /**
@@ -113,15 +122,22 @@ export function cut(text: string, most: number): string {
  */
 export function plainMarkdown(text: string): string {
   return text
+    .replace(/[^\n\r\t]+/g, visible)
     .replace(/[\\`*_{}[\]()#+\-.!|<>~&$:@^=]/g, (mark) => (mark === "<" ? "&lt;" : mark === "&" ? "&amp;" : `\\${mark}`))
     .replace(/^[ \t]+/gm, (space) => "&nbsp;".repeat(space.length))
     .replace(/\r?\n/g, "  \n")
-    .replace(/(https?|ftp|mailto|www)(?=\\[:.])/gi, "$1\u200b");
+    .replace(/(https?|ftp|mailto|www)(?=\\[:.])/gi, "$1\u200b")
+    .replace(/\\\$(?=\\\()/g, "\\$\u200b"); // icons are looked for in what Markdown makes of it, without the backslashes
 }
 
 /** Text that a label or a detail of the editor shows: `$(name)` would become an icon there. */
 export function plainLabel(text: string): string {
-  return text.replace(/\$\(/g, "$\u200b(");
+  return visible(text).replace(/\$\(/g, "$\u200b(");
+}
+
+/** Text that a message of the editor shows: `[label](command:name)` would become a link there that runs the command. */
+export function plainMessage(text: string): string {
+  return visible(text).replace(/\]\(/g, "]\u200b(");
 }
 
 /** The last name of a path of any platform. */

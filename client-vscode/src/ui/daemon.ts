@@ -8,6 +8,7 @@
  */
 
 import { existsSync } from "node:fs";
+import * as path from "node:path";
 
 import * as vscode from "vscode";
 
@@ -47,14 +48,14 @@ class EditorPalace extends Life implements StartedPalace {
   #hasBegun = false;
 
   constructor(programs: Programs, log: vscode.LogOutputChannel, settings: () => Settings) {
-    const dataDirectory = (): string => places.dataDirectory(settings().dataDirectory);
+    const dataDirectory = (): string => chosenDirectory(settings());
     super({
       dataDirectory,
       mayStart: () => settings().startDaemon,
       connect: async (data) => await Connection.greet(await endpoint.connect(data)),
       launch: async (data, signal) => {
         programs.forget(); // what was installed or removed since the last start counts
-        await launch({ commandLine: await programs.commandLine(data, signal), env: programEnvironment(), signal });
+        await launch({ commandLine: await programs.commandLine(data, { wakes: true, signal }), env: programEnvironment(), signal });
       },
       remainsOf,
       clock: realClock,
@@ -71,6 +72,10 @@ class EditorPalace extends Life implements StartedPalace {
         programs.forget();
         if (this.#hasBegun) super.begin();
       }),
+      // The interpreter of the Python extension counts from now on.
+      vscode.workspace.onDidGrantWorkspaceTrust(() => {
+        if (this.state.kind === "missing") super.begin();
+      }),
     );
     void vscode.commands.executeCommand("setContext", "palace.state", this.state.kind);
   }
@@ -82,9 +87,9 @@ class EditorPalace extends Life implements StartedPalace {
 
   async commandLine(): Promise<readonly string[]> {
     try {
-      return await this.#programs.commandLine(this.#dataDirectory());
+      return await this.#programs.commandLine(this.#dataDirectory(), { wakes: false });
     } catch (error) {
-      if (error instanceof PalaceError) throw new PalaceError(error.message, "notRunning", error.hint);
+      if (error instanceof PalaceError && !isCancelled(error)) throw new PalaceError(error.message, "notRunning", error.hint);
       throw error;
     }
   }
@@ -93,6 +98,18 @@ class EditorPalace extends Life implements StartedPalace {
     this.#listening.dispose();
     super.dispose();
   }
+}
+
+/**
+ * The data directory that the settings choose.
+ *
+ * @throws PalaceError `config` where it is no whole path: what it means would depend on how the window was opened.
+ */
+function chosenDirectory({ dataDirectory }: Settings): string {
+  if (dataDirectory && !path.isAbsolute(dataDirectory) && !/^~(?:\/|$)/.test(dataDirectory)) {
+    throw new PalaceError(`the setting palace.dataDirectory is not an absolute path: ${dataDirectory}`, "config", "give the whole path, or clear the setting");
+  }
+  return places.dataDirectory(dataDirectory);
 }
 
 /** Makes what reaches the daemon; nothing is done before `begin`. */
@@ -105,12 +122,18 @@ export function programEnvironment(): places.Environment {
   return Object.fromEntries(Object.entries(process.env).filter(([name]) => !/^(?:VSCODE|ELECTRON)_/.test(name)));
 }
 
-/** Where Python is looked for in this window. */
-export async function findOptions(context: vscode.ExtensionContext, settings: Settings): Promise<FindOptions> {
+/** Where Python is looked for in this window; `wakes` as in {@link interpreter}. */
+export async function findOptions(context: vscode.ExtensionContext, settings: Settings, wakes = true): Promise<FindOptions> {
   const storage = context.globalStorageUri.fsPath;
   // Waking the Python extension takes a while, so only where what comes before it is not there.
   const isNeeded = !settings.python && !existsSync(privateEnvironment(storage));
-  return { setting: settings.python, storage, interpreter: isNeeded ? await interpreter() : "", env: programEnvironment() };
+  return { setting: settings.python, storage, interpreter: isNeeded ? await interpreter({ wakes }) : "", env: programEnvironment() };
+}
+
+interface Looking {
+  /** Whether the Python extension is woken even if one of the PATH would do: to start the daemon, its own comes first. */
+  readonly wakes: boolean;
+  readonly signal?: AbortSignal | undefined;
 }
 
 /** The Python that runs the daemon, found once and kept until something changes. */
@@ -128,18 +151,23 @@ class Programs {
   }
 
   /** @throws PalaceError `missing`, `config`, `cancelled` */
-  async commandLine(dataDirectory: string, signal?: AbortSignal): Promise<readonly string[]> {
-    const finding = (this.#python ??= this.#find(signal));
-    try {
-      return [(await finding).executable, "-m", "palace_daemon", "--data-dir", dataDirectory];
-    } catch (error) {
-      if (this.#python === finding) this.#python = undefined;
-      throw error;
+  async commandLine(dataDirectory: string, { wakes, signal }: Looking): Promise<readonly string[]> {
+    for (;;) {
+      const isOurs = this.#python === undefined;
+      const finding = (this.#python ??= this.#find({ wakes, signal }));
+      try {
+        return [(await finding).executable, "-m", "palace_daemon", "--data-dir", dataDirectory];
+      } catch (error) {
+        if (this.#python === finding) this.#python = undefined;
+        // What somebody else began and gave up is none of ours.
+        if (isOurs || !isCancelled(error) || signal?.aborted) throw error;
+      }
     }
   }
 
-  async #find(signal: AbortSignal | undefined): Promise<FoundPython> {
-    const finding = await findPython({ ...(await findOptions(this.context, this.settings())), signal });
+  async #find({ wakes, signal }: Looking): Promise<FoundPython> {
+    const finding = await findPython({ ...(await findOptions(this.context, this.settings(), wakes)), signal });
+    if (!finding.found && !wakes) return await this.#find({ wakes: true, signal });
     for (const { candidate, reason } of finding.rejected) this.log.info(`not used, from ${candidate.origin}: ${reason}`);
     if (!finding.found) throw missing(finding);
     this.log.info(`palace-daemon ${finding.found.daemonVersion} with ${finding.found.executable}, from ${finding.found.origin}`);
@@ -178,14 +206,18 @@ const TOLD_UPGRADE = "palace.toldUpgrade";
 /** Registers the commands around the daemon, and tells a person once what is wrong with it. */
 export function registerDaemon(parts: Parts): vscode.Disposable {
   const teller = new Teller(parts);
+  const closing = new AbortController();
   const command = (name: string, run: () => Promise<void>): vscode.Disposable =>
     vscode.commands.registerCommand(name, () => told(parts, run));
   return vscode.Disposable.from(
     command("palace.restartDaemon", () => restart(parts, teller)),
-    command("palace.installDaemon", () => installDaemon(parts, findOptions)),
+    command("palace.installDaemon", () => installDaemon(parts, findOptions, closing.signal)),
     command("palace.showLogs", () => showLogs(parts)),
     parts.palace.onDidChangeState((state) => {
       teller.hear(state);
+    }),
+    new vscode.Disposable(() => {
+      closing.abort();
     }),
   );
 }
@@ -204,7 +236,8 @@ async function restart(parts: Parts, teller: Teller): Promise<void> {
   teller.isAsked = true;
   try {
     await vscode.window.withProgress({ location: vscode.ProgressLocation.Window, title: "Starting Palace's daemon" }, () => parts.palace.restart());
-    vscode.window.setStatusBarMessage("Palace's daemon is running", 5_000);
+    // A change of the settings may have taken its place.
+    if (parts.palace.state.kind === "ready") vscode.window.setStatusBarMessage("Palace's daemon is running", 5_000);
   } catch (error) {
     // The teller said it already, with buttons, unless it is of another kind.
     if (!isTroubled(parts.palace.state)) throw error;
@@ -278,7 +311,7 @@ async function follow(chosen: string | undefined): Promise<void> {
 /** The extension's own log; with the daemon's, where there is one, to choose from. */
 async function showLogs(parts: Parts): Promise<void> {
   const { state } = parts.palace;
-  const data = state.kind === "ready" ? state.dataDirectory : places.dataDirectory(parts.settings().dataDirectory);
+  const data = state.kind === "ready" ? state.dataDirectory : chosenDirectory(parts.settings());
   const file = places.logFile(data);
   if (!existsSync(file)) {
     parts.log.show();

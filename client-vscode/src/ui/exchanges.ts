@@ -19,7 +19,7 @@ import {
 } from "../core/exchangeDocument";
 import type { WireExchange, WireProvenance } from "../core/protocol";
 import { saidText } from "../core/quoting";
-import { size } from "../core/wording";
+import { plainMessage, size } from "../core/wording";
 import type { Parts } from "./parts";
 
 const NEIGHBOURS = 2;
@@ -56,7 +56,7 @@ export async function showExchange(parts: Parts, exchangeId: string): Promise<vo
     const document = await vscode.workspace.openTextDocument(uriOf(told));
     await vscode.window.showTextDocument(document, { preview: true });
   } catch (error) {
-    void vscode.window.showErrorMessage(`The exchange cannot be shown. ${inWords(error)}`);
+    void vscode.window.showErrorMessage(plainMessage(`The exchange cannot be shown. ${inWords(error)}`));
   }
 }
 
@@ -66,7 +66,7 @@ export async function read(parts: Parts, exchangeId: string): Promise<WireExchan
     return await parts.palace.request("palace/get", { id: exchangeId });
   } catch (error) {
     if (isGone(error)) void vscode.window.showWarningMessage("This exchange is not in Palace's memory any more: it was forgotten.");
-    else if (!isCancelled(error)) void vscode.window.showErrorMessage(`The exchange cannot be read. ${inWords(error)}`);
+    else if (!isCancelled(error)) void vscode.window.showErrorMessage(plainMessage(`The exchange cannot be read. ${inWords(error)}`));
     return undefined;
   }
 }
@@ -159,7 +159,7 @@ async function openAt(source: WireProvenance): Promise<void> {
 async function offer(text: string, wanted: readonly string[], source: WireProvenance): Promise<void> {
   const isLocal = vscode.env.remoteName === undefined;
   const buttons = wanted.filter((button) => button !== REVEAL || isLocal); // a remote window has no folder to show
-  const chosen = await vscode.window.showWarningMessage(text, ...buttons);
+  const chosen = await vscode.window.showWarningMessage(plainMessage(text), ...buttons);
   if (chosen === OPEN) await openAt(source);
   if (chosen === REVEAL) await vscode.commands.executeCommand("revealFileInOS", vscode.Uri.file(source.path));
   if (chosen === COPY_PATH) await vscode.env.clipboard.writeText(source.path);

@@ -6,7 +6,7 @@ import { agentName } from "../core/agents";
 import { finalSelector, forgotWords, idOfQuery, itemFacts, itemTitle, lastQuestion, selectorOf, type Target } from "../core/forgetText";
 import type { ForgetParams, ForgetResult, WireForgetItem } from "../core/protocol";
 import { sessionTitle } from "../core/sessionTree";
-import { ago, count, lastName, plainLabel } from "../core/wording";
+import { ago, count, lastName, number, plainLabel } from "../core/wording";
 import type { Parts } from "./parts";
 import { complain } from "./recentSessions";
 import { sessionsOf, windowProjects } from "./sessions";
@@ -68,10 +68,10 @@ async function chooseItems(listed: ForgetResult): Promise<readonly WireForgetIte
   if (listed.exchanges === 1) return listed.items; // the last question names it
   const isWhole = listed.exchanges === listed.items.length;
   const rows = listed.items.map((value): Choice<WireForgetItem> => {
-    return { label: plainLabel(itemTitle(value)), detail: itemFacts(value), picked: true, value };
+    return { label: plainLabel(itemTitle(value)), detail: plainLabel(itemFacts(value)), picked: true, value };
   });
   if (!isWhole) {
-    const title = `Palace would forget ${count(listed.exchanges, "exchange")}; the first ${count(rows.length, "one")} are listed`;
+    const title = `Palace would forget ${count(listed.exchanges, "exchange")}; the first ${number(rows.length)} are listed`;
     const go: Choice<WireForgetItem | undefined> = { label: `$(trash) Forget all ${count(listed.exchanges, "exchange")}…`, value: undefined };
     const chosen = await vscode.window.showQuickPick<Choice<WireForgetItem | undefined>>([go, ...rows], { title, matchOnDetail: true });
     return chosen === go ? listed.items : undefined;
@@ -109,8 +109,8 @@ async function askSession(parts: Parts): Promise<ForgetParams | undefined> {
   const listing = parts.palace.request("palace/sessions", { limit: parts.settings().sessionsLimit }).then(sessionsOf);
   return await choose(listing, "Which session?", (one) => ({
     label: plainLabel(sessionTitle(one.title)),
-    description: [one.project === "" ? "" : lastName(one.project), ago(one.endedAt ?? one.startedAt, new Date())].filter(Boolean).join(" · "),
-    detail: `${agentName(one.agent)} · ${count(one.exchanges, "exchange")}`,
+    description: plainLabel([one.project === "" ? "" : lastName(one.project), ago(one.endedAt ?? one.startedAt, new Date())].filter(Boolean).join(" · ")),
+    detail: plainLabel(`${agentName(one.agent)} · ${count(one.exchanges, "exchange")}`),
     value: { sessions: [one.sessionId] },
   }));
 }
@@ -129,7 +129,7 @@ async function askFile(parts: Parts): Promise<ForgetParams | undefined> {
   const listing = parts.palace.request("palace/sources", {}).then(({ sources }) => sources.filter((one) => one.exchanges > 0));
   return await choose(listing, "Which transcript file?", (one) => ({
     label: plainLabel(lastName(one.path)),
-    description: `${agentName(one.agent)} · ${count(one.exchanges, "exchange")}`,
+    description: plainLabel(`${agentName(one.agent)} · ${count(one.exchanges, "exchange")}`),
     detail: plainLabel(one.path),
     value: { source: one.path },
   }));

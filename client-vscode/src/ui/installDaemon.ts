@@ -17,16 +17,27 @@ const STEPS: Readonly<Record<Step, { readonly words: string; readonly percent: n
 };
 
 let running: Promise<void> | undefined;
+/** What was begun on the disk. */
+let installing: Promise<unknown> | undefined;
 
-/** Asks what there is to ask, installs with progress, and starts the daemon. One at a time in a window. */
-export function installDaemon(parts: Parts, findOptions: FindOptionsOf): Promise<void> {
-  running ??= asked(parts, findOptions).finally(() => {
+/**
+ * Asks what there is to ask, installs with progress, and starts the daemon. One at a time in a window.
+ *
+ * @param closing Gives an installation up when the window closes: nobody would put what it made in its place.
+ */
+export function installDaemon(parts: Parts, findOptions: FindOptionsOf, closing: AbortSignal): Promise<void> {
+  running ??= asked(parts, findOptions, closing).finally(() => {
     running = undefined;
   });
   return running;
 }
 
-async function asked(parts: Parts, findOptions: FindOptionsOf): Promise<void> {
+/** Resolved when nothing is being installed any more, and what was given up is removed. */
+export async function installationEnded(): Promise<void> {
+  await installing?.catch(() => undefined);
+}
+
+async function asked(parts: Parts, findOptions: FindOptionsOf, closing: AbortSignal): Promise<void> {
   const what = packageOf(parts.context.extensionPath);
   if (!what) {
     throw new PalaceError("this extension was packaged without the daemon", "install", "install the package palace-daemon yourself and name its Python in the setting palace.python");
@@ -37,26 +48,29 @@ async function asked(parts: Parts, findOptions: FindOptionsOf): Promise<void> {
   if (!python) return;
   parts.log.info(`installing with ${python.executable} (Python ${python.pythonVersion})`);
   const begunAt = Date.now();
+  const giveUp = new AbortController();
   const installed = await vscode.window.withProgress(
     { location: vscode.ProgressLocation.Notification, title: "Palace", cancellable: true },
     (progress, token) => {
-      const giveUp = new AbortController();
       token.onCancellationRequested(() => {
         giveUp.abort();
       });
-      return install({
+      const made = install({
         python: python.executable,
         storage: options.storage,
         what,
         ...(options.env ? { env: options.env } : {}),
-        signal: giveUp.signal,
+        signal: AbortSignal.any([giveUp.signal, closing]),
         onStep: reporting(progress),
         log: (words) => {
           parts.log.error(words);
         },
       });
+      installing = made;
+      return made;
     },
   );
+  if (closing.aborted) return;
   parts.log.info(`installed palace-daemon ${installed.python.daemonVersion ?? ""} in ${Date.now() - begunAt} ms`);
   await used(parts, installed);
 }
@@ -99,7 +113,7 @@ async function used(parts: Parts, installed: Installed): Promise<void> {
   }
   if (installed.modelProblem) {
     parts.log.warn(`the model is not there yet: ${installed.modelProblem}`);
-    void vscode.window.showWarningMessage("Palace is installed, but its model could not be fetched. Recall finds words until then; the daemon tries again by itself.");
+    void vscode.window.showWarningMessage("Palace is installed, but without its model. Recall finds by words alone until the daemon has fetched it, which it tries again by itself.");
   }
   try {
     await parts.palace.restart();

@@ -4,7 +4,7 @@ import * as vscode from "vscode";
 
 import { tagRows, tagsOf } from "../core/noteTags";
 import type { RememberParams, RememberResult } from "../core/protocol";
-import { count, cut, firstLine, lastName, plainLabel, withOffset } from "../core/wording";
+import { count, cut, firstLine, lastName, plainLabel, plainMessage, withOffset } from "../core/wording";
 import { forget, forgetItem } from "./forget";
 import type { Parts } from "./parts";
 import { complain } from "./recentSessions";
@@ -12,6 +12,10 @@ import { windowProjects } from "./sessions";
 
 /** Of these, the newest, the tags are offered. */
 const NOTES_LOOKED_AT = 500;
+
+interface TagItem extends vscode.QuickPickItem {
+  readonly tag: string;
+}
 
 export function registerNotes(parts: Parts): vscode.Disposable {
   return vscode.Disposable.from(
@@ -38,8 +42,8 @@ async function remember(parts: Parts): Promise<void> {
 
 async function tell({ note, isNew }: RememberResult): Promise<void> {
   const where = note.project === "" ? "" : ` in ${lastName(note.project)}`;
-  const text = isNew ? `Palace remembers it${where}: “${cut(firstLine(note.text), 60)}”` : `Palace had this note${where} already. Nothing was added.`;
-  if ((await vscode.window.showInformationMessage(text, "Open")) === undefined) return;
+  const said = isNew ? `Palace remembers it${where}: “${cut(firstLine(note.text), 60)}”` : `Palace had this note${where} already. Nothing was added.`;
+  if ((await vscode.window.showInformationMessage(plainMessage(said), "Open")) === undefined) return;
   await vscode.commands.executeCommand("palace.openExchange", { exchangeId: note.noteId });
 }
 
@@ -72,24 +76,24 @@ async function askProject(text: string): Promise<string | undefined> {
 
 /** Asks for tags, with those in use to choose from; typing makes others. Undefined where the person left. */
 async function askTags(parts: Parts): Promise<string[] | undefined> {
-  const pick = vscode.window.createQuickPick();
+  const pick = vscode.window.createQuickPick<TagItem>();
   pick.title = "Palace: remember (2 of 2). Tags?";
   pick.placeholder = "Tick or type tags, with commas between; Enter keeps the note, without tags too";
   pick.canSelectMany = true;
   const known: string[] = [];
   let typed = new Set<string>();
   const show = (): void => {
-    const ticked = pick.selectedItems.map((one) => one.label).filter((tag) => !typed.has(tag)); // what was typed may have gone on
+    const ticked = pick.selectedItems.map((one) => one.tag).filter((tag) => !typed.has(tag)); // what was typed may have gone on
     const rows = tagRows(known, ticked, pick.value);
     typed = new Set(rows.filter((one) => one.isTyped).map((one) => one.tag));
-    pick.items = rows.map(({ tag, isTyped }) => ({ label: tag, alwaysShow: isTyped, ...(isTyped ? { description: "new tag" } : {}) }));
-    pick.selectedItems = pick.items.filter((one) => ticked.includes(one.label) || typed.has(one.label));
+    pick.items = rows.map(({ tag, isTyped }) => ({ tag, label: plainLabel(tag), alwaysShow: isTyped, ...(isTyped ? { description: "new tag" } : {}) }));
+    pick.selectedItems = pick.items.filter((one) => ticked.includes(one.tag) || typed.has(one.tag));
   };
   const asked = new AbortController();
   const chosen = new Promise<string[] | undefined>((resolve) => {
     pick.onDidChangeValue(show);
     pick.onDidAccept(() => {
-      resolve([...new Set([...pick.selectedItems.map((one) => one.label), ...tagsOf(pick.value)])]);
+      resolve([...new Set([...pick.selectedItems.map((one) => one.tag), ...tagsOf(pick.value)])]);
       pick.hide();
     });
     pick.onDidHide(() => {

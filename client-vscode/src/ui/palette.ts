@@ -49,6 +49,7 @@ export function registerPalette(parts: Parts): vscode.Disposable {
       if (text) open(asOpening(text));
       else void vscode.window.showInformationMessage("Nothing is selected. Select what you want to search for in an editor.");
     }),
+    vscode.commands.registerCommand("palace.recallActions", () => palette?.offerActions()),
     new vscode.Disposable(() => {
       palette?.dispose();
     }),
@@ -58,17 +59,16 @@ export function registerPalette(parts: Parts): vscode.Disposable {
 /** A short line goes into the input, where it can be changed; code and whole paragraphs are asked as they are. */
 function asOpening(text: string): Partial<Opening> {
   const isLine = text.length <= INPUT_CHARS_MAX && !/[\r\n]/.test(text);
-  const read = readInput(text, new Date());
-  if (isLine && read.query === text) return { value: text };
-  return { value: "", like: { text, name: askedLine(text, TITLE_CHARS) || "the selection", exchangeId: undefined } };
+  if (isLine && readInput(text, new Date()).query === text) return { value: text };
+  return { value: "", like: { text, name: askedLine(text, TITLE_CHARS) || "the selection", exchangeId: undefined, filters: {} } };
 }
 
-/** The selection; where nothing is selected the word at the cursor, else its line. */
+/** What is selected, with several cursors each text once; where nothing is, the word at the cursor, else its line. */
 function selectedText(editor: vscode.TextEditor | undefined): string {
   if (!editor) return "";
   const { document, selections, selection } = editor;
-  const selected = selections.map((one) => document.getText(one).trim()).find((one) => one !== "");
-  if (selected !== undefined) return selected;
+  const selected = new Set(selections.map((one) => document.getText(one).trim()).filter(Boolean));
+  if (selected.size > 0) return [...selected].join("\n");
   const word = document.getWordRangeAtPosition(selection.active);
   return (word ? document.getText(word) : document.lineAt(selection.active.line).text).trim();
 }

@@ -12,23 +12,44 @@ import type { Parts } from "./parts";
 const TOLD_MS = 4_000;
 const CHAT_COMMAND = "workbench.action.chat.open";
 const COPY_INSTEAD = "Copy Instead";
+const BACK = "Escape goes back to the results";
 
 const button = (icon: string, tooltip: string): vscode.QuickInputButton => ({ iconPath: new vscode.ThemeIcon(icon), tooltip });
 
-/** In the order in which they stand on a row; forgetting last, away from the others that change nothing. */
+/** In the order in which they stand on a row; few, since they take their room from its text. */
 export const ROW_BUTTONS = {
   transcript: button("file-code", "Open the transcript at this line"),
-  copy: button("copy", "Copy the reply"),
   insert: button("insert", "Insert the reply at the cursor"),
   quote: button("quote", "Quote for a chat"),
-  like: button("references", "More like this"),
-  scores: button("graph", "Why it stands here"),
-  forget: button("trash", "Forget…"),
+  more: button("ellipsis", "More actions…"),
 } as const;
+
+export type RowAction = "copy" | "forget" | "insert" | "like" | "quote" | "scores" | "transcript";
 
 /** The buttons of a row; a note has no transcript. */
 export function buttonsFor(row: HitRow): vscode.QuickInputButton[] {
   return Object.values(ROW_BUTTONS).filter((one) => one !== ROW_BUTTONS.transcript || !isNote(row.hit.agent));
+}
+
+/**
+ * Asks what to do with a row; undefined where the person went back. It offers what the buttons do, too, which the keyboard
+ * does not reach, and forgetting last, away from the others that change nothing.
+ */
+export async function chooseAction(row: HitRow): Promise<RowAction | undefined> {
+  const item = (action: RowAction, icon: string, label: string) => ({ action, label, iconPath: new vscode.ThemeIcon(icon) });
+  const isOfNote = isNote(row.hit.agent);
+  const said = isOfNote ? "note" : "reply";
+  const items = [
+    item("copy", "copy", `Copy the ${said}`),
+    item("insert", "insert", `Insert the ${said} at the cursor`),
+    item("quote", "quote", "Quote for a chat"),
+    ...(isOfNote ? [] : [item("transcript", "file-code", "Open the transcript at this line")]),
+    item("like", "references", "More like this"),
+    item("scores", "graph", "Why it stands here"),
+    item("forget", "trash", "Forget…"),
+  ];
+  const chosen = await vscode.window.showQuickPick(items, { title: row.label, placeHolder: BACK });
+  return chosen?.action;
 }
 
 /** Puts the reply where the cursor is in `into`, the editor that was active before the palette; says so where it cannot. */
@@ -89,5 +110,5 @@ export async function showScores(row: HitRow): Promise<void> {
   const words = hit.matchedTerms.length ? hit.matchedTerms.join(", ") : "none";
   lines.push({ label: "", kind: vscode.QuickPickItemKind.Separator });
   lines.push({ label: hit.score.toFixed(3), description: "the score: the sum of the parts", detail: plainLabel(`Words found: ${words}`) });
-  await vscode.window.showQuickPick(lines, { title: `Why “${row.label}” stands here`, placeHolder: "Escape goes back to the results" });
+  await vscode.window.showQuickPick(lines, { title: `Why “${row.label}” stands here`, placeHolder: BACK });
 }

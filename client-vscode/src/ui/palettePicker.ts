@@ -4,22 +4,24 @@ import * as vscode from "vscode";
 
 import { agentIcon, agentName } from "../core/agents";
 import { isCancelled, PalaceError } from "../core/errors";
-import { type Asked, readInput, type Scope, spanName, SPANS, toAsk } from "../core/filters";
+import { type Asked, type Filters, readInput, type Scope, spanName, SPANS, toAsk } from "../core/filters";
 import { type Action, emptyRows, errorRow, hintRow, type Indexed, type NoticeRow, placeholder, stateRow } from "../core/notices";
 import type { Project } from "../core/project";
 import type { RecallResult } from "../core/protocol";
 import { type HitRow, hitRows, lookedAt, type SeparatorRow, turns } from "../core/rows";
 import { shortened } from "../core/snippet";
+import { beginning, plainLabel } from "../core/wording";
 import { Searcher } from "../core/searcher";
 import { copyExchange, openTranscript, showExchange } from "./exchanges";
 import type { Memory } from "./palette";
-import { buttonsFor, insertExchange, quoteExchange, ROW_BUTTONS, showScores } from "./paletteActions";
+import { buttonsFor, chooseAction, insertExchange, quoteExchange, ROW_BUTTONS, type RowAction, showScores } from "./paletteActions";
 import type { Parts } from "./parts";
 
 /** More projects than anybody has. */
 const PROJECTS_MAX = 1_000;
 /** Of a longer text the daemon would read no more than this for a question, either. */
 const QUESTION_CHARS_MAX = 20_000;
+const NO_FOLDER = "in:project: no folder is open in this window, so there is no project";
 /** What of a name fits into a title beside the rest. */
 const LIKE_CHARS = 32;
 
@@ -29,6 +31,8 @@ export interface Like {
   readonly name: string;
   /** Its own row is left out: everything is most like itself. */
   readonly exchangeId: string | undefined;
+  /** Those that were typed when it began: they go on, and stand in the title. */
+  readonly filters: Filters;
 }
 
 /** What the palette begins with. */
@@ -65,7 +69,12 @@ export class Palette implements vscode.Disposable {
   /** How much the newest answer looked at. */
   #looked = "";
   #picker: vscode.QuickPick<Item> | undefined;
+  /** The drawer of the row that stays chosen when the same list is shown again. */
   #active: string | undefined;
+  /** The row that is chosen by itself. */
+  #top: Item | undefined;
+  /** Enter came before the answer to what is typed: its first row is meant. */
+  #isEnterDue = false;
   #isOrderKept = true;
   #buttons = new Map<vscode.QuickInputButton, () => void>();
   #buttonsShown = "";
@@ -130,7 +139,9 @@ export class Palette implements vscode.Disposable {
     picker.onDidChangeValue((value) => {
       this.#typed(value);
     });
-    picker.onDidAccept(() => void this.#accepted(picker.activeItems[0] ?? picker.selectedItems[0]));
+    picker.onDidAccept(() => {
+      this.#enter(picker.activeItems[0] ?? picker.selectedItems[0]);
+    });
     picker.onDidTriggerButton((button) => this.#buttons.get(button)?.());
     picker.onDidTriggerItemButton(({ item, button }) => void this.#pressed(item, button));
     picker.onDidHide(() => {
@@ -140,17 +151,22 @@ export class Palette implements vscode.Disposable {
     this.#fill();
     picker.busy = this.#searcher.isBusy;
     picker.show();
+    this.#tellOpen(true);
   }
 
   #unmount(): void {
+    this.#isEnterDue = false;
+    this.#keepActive();
     const picker = this.#picker;
     this.#picker = undefined; // first: hiding is told, and must not end the palette
     picker?.dispose();
+    if (picker) this.#tellOpen(false);
   }
 
-  /** Does something that takes the list's place, and brings the list back as it was. */
-  async #aside(run: () => PromiseLike<unknown>): Promise<void> {
+  /** Does something that takes the list's place, and brings the list back as it was, with `row` chosen if it is given. */
+  async #aside(run: () => PromiseLike<unknown>, row?: HitRow): Promise<void> {
     this.#unmount();
+    if (row) this.#active = row.hit.drawerId;
     try {
       await run();
     } finally {
@@ -170,7 +186,18 @@ export class Palette implements vscode.Disposable {
     const hits = items.filter((one) => one.row.kind === "hit");
     const active = hits.find((one) => one.row.kind === "hit" && one.row.hit.drawerId === this.#active) ?? hits[0];
     if (active) this.#picker.activeItems = [active]; // notices above it are to be read, not to be entered
+    this.#top = active ?? items[0];
     this.#active = undefined;
+  }
+
+  /** For the key that opens a row's actions. */
+  #tellOpen(isOpen: boolean): void {
+    void vscode.commands.executeCommand("setContext", "palace.isRecallOpen", isOpen);
+  }
+
+  #keepActive(): void {
+    const row = this.#picker?.activeItems[0]?.row;
+    if (row?.kind === "hit") this.#active = row.hit.drawerId;
   }
 
   #item(row: Row): Item {
@@ -224,15 +251,17 @@ export class Palette implements vscode.Disposable {
     const around = { project: this.#project, now: new Date(), limit: this.#parts.settings().recall.limit };
     const like = this.#like;
     if (like) {
-      const input = { query: like.text.slice(0, QUESTION_CHARS_MAX), filters: {}, hints: [] };
+      const input = { query: beginning(like.text, QUESTION_CHARS_MAX), filters: like.filters, hints: [] };
       return { asked: toAsk(input, this.#scope, around), hints: [], like };
     }
     const input = readInput(this.#value, around.now, this.#agents());
-    return { asked: toAsk(input, this.#scope, around), hints: input.hints, like };
+    const hints = input.filters.place === "project" && !this.#project ? [...input.hints, NO_FOLDER] : input.hints;
+    return { asked: toAsk(input, this.#scope, around), hints, like };
   }
 
   #typed(value: string): void {
     if (value === (this.#like ? "" : this.#value)) return; // the editor tells what was set by program, too
+    this.#isEnterDue = false;
     this.#endLike(value);
     this.#memory.value = value;
     this.#refreshFrame();
@@ -240,6 +269,7 @@ export class Palette implements vscode.Disposable {
   }
 
   #endLike(value: string): void {
+    if (this.#like) this.#looked = "";
     this.#like = undefined;
     this.#value = value;
   }
@@ -263,19 +293,27 @@ export class Palette implements vscode.Disposable {
     const hits = like?.exchangeId === undefined ? result.hits : result.hits.filter((one) => one.exchangeId !== like.exchangeId);
     const shown = { query: asked.params.query, now: new Date(), isOneProject: asked.project !== undefined };
     this.#setRows([...hints, ...(hits.length ? hitRows({ ...result, hits }, shown) : emptyRows(result, asked, this.#indexed))]);
+    const isDue = this.#isEnterDue && this.#top?.row.kind === "hit";
+    this.#isEnterDue = false;
+    if (isDue) void this.#accepted(this.#top);
   }
 
   /** The list stays as it was, below what went wrong. */
   #failed(error: unknown): void {
     if (isCancelled(error)) return;
     this.#parts.log.warn(`recall failed: ${error instanceof PalaceError ? error.kind : "internal"}`);
+    this.#isEnterDue = false;
+    this.#keepActive();
     this.#setRows([stateRow(this.#parts.palace.state) ?? errorRow(error), ...this.#found()]);
   }
 
   #stateChanged(): void {
     const notReady = stateRow(this.#parts.palace.state);
-    if (notReady) this.#setRows([notReady, ...this.#found()]);
-    else {
+    if (notReady) {
+      this.#isEnterDue = false;
+      this.#keepActive();
+      this.#setRows([notReady, ...this.#found()]);
+    } else {
       this.#searchNow();
       void this.#readIndexed();
     }
@@ -303,8 +341,8 @@ export class Palette implements vscode.Disposable {
 
   async #chooseAgent(): Promise<void> {
     const items = ["", ...this.#agents()].map((agent) => ({
-      label: agent ? agentName(agent) : "All agents",
-      description: agent ? `agent:${agent}` : "",
+      label: agent ? plainLabel(agentName(agent)) : "All agents",
+      description: agent ? plainLabel(`agent:${agent}`) : "",
       iconPath: new vscode.ThemeIcon(agent ? agentIcon(agent) : "hubot"),
       agent,
     }));
@@ -317,6 +355,16 @@ export class Palette implements vscode.Disposable {
     const placeHolder = "In the question, since: and until: take any date";
     const chosen = await vscode.window.showQuickPick(items, { title: "Search what was said", placeHolder });
     if (chosen) this.#rescope({ span: chosen.span });
+  }
+
+  /**
+   * Enter on a row. Who typed on and presses Enter before the answer is there means what is typed, not the first row of
+   * the list before: it waits. A row that was chosen with the arrows is meant as it is.
+   */
+  #enter(item: Item | undefined): void {
+    const isMeant = item?.row.kind === "hit" ? item !== this.#top : item?.row.kind === "notice" && item.row.action !== undefined;
+    this.#isEnterDue = this.#searcher.isBusy && !isMeant;
+    if (!this.#isEnterDue) void this.#accepted(item);
   }
 
   async #accepted(item: Item | undefined): Promise<void> {
@@ -335,12 +383,14 @@ export class Palette implements vscode.Disposable {
         await vscode.commands.executeCommand(action.command);
         return;
       case "widen":
+        if (this.#like) this.#like = { ...this.#like, filters: {} };
         this.#setValue(readInput(this.#value, new Date()).query);
         this.#rescope({ place: "all", agent: "", span: "any" });
         return;
       case "project": {
         const { query } = readInput(this.#value, new Date());
-        this.#setValue(`project:${/\s/.test(action.project) ? `"${action.project}"` : action.project} ${query}`);
+        if (this.#like) this.#like = { ...this.#like, filters: { project: action.project } };
+        else this.#setValue(`project:${/\s/.test(action.project) ? `"${action.project}"` : action.project} ${query}`);
         this.#searchNow();
         return;
       }
@@ -357,40 +407,57 @@ export class Palette implements vscode.Disposable {
   async #pressed(item: Item, button: vscode.QuickInputButton): Promise<void> {
     if (item.row.kind !== "hit") return;
     const { row } = item;
-    const { exchangeId, drawerId } = row.hit;
-    switch (button) {
-      case ROW_BUTTONS.transcript:
+    if (button === ROW_BUTTONS.more) await this.#aside(() => this.#more(row), row);
+    else if (button === ROW_BUTTONS.transcript) await this.#do("transcript", row);
+    else if (button === ROW_BUTTONS.insert) await this.#do("insert", row);
+    else if (button === ROW_BUTTONS.quote) await this.#do("quote", row);
+  }
+
+  /** Offers what can be done with the row that is chosen. */
+  async offerActions(): Promise<void> {
+    const row = this.#picker?.activeItems[0]?.row;
+    if (row?.kind === "hit") await this.#aside(() => this.#more(row), row);
+  }
+
+  async #more(row: HitRow): Promise<void> {
+    const action = await chooseAction(row);
+    if (action) await this.#do(action, row);
+  }
+
+  async #do(action: RowAction, row: HitRow): Promise<void> {
+    const { exchangeId } = row.hit;
+    switch (action) {
+      case "transcript":
         this.dispose();
         await openTranscript(this.#parts, exchangeId);
         return;
-      case ROW_BUTTONS.copy:
-        await copyExchange(this.#parts, exchangeId);
-        return;
-      case ROW_BUTTONS.insert:
+      case "insert":
         this.dispose();
         await insertExchange(this.#parts, exchangeId, this.#editor);
         return;
-      case ROW_BUTTONS.quote:
+      case "quote":
         this.dispose();
         await quoteExchange(this.#parts, exchangeId);
         return;
-      case ROW_BUTTONS.like:
+      case "copy":
+        await copyExchange(this.#parts, exchangeId);
+        return;
+      case "like":
         this.#searchLike(row);
         return;
-      case ROW_BUTTONS.scores:
-        this.#active = drawerId;
-        await this.#aside(() => showScores(row));
+      case "scores":
+        await showScores(row);
         return;
-      case ROW_BUTTONS.forget:
-        await this.#aside(() => vscode.commands.executeCommand("palace.forgetItem", { exchangeId }));
+      case "forget":
+        await vscode.commands.executeCommand("palace.forgetItem", { exchangeId });
         this.#searchNow();
     }
   }
 
   #searchLike(row: HitRow): void {
     const { asked, reply } = turns(row.hit.text);
-    this.#like = { text: `${asked}\n\n${reply}`, name: row.label, exchangeId: row.hit.exchangeId };
-    if (this.#picker) this.#picker.value = "";
+    this.#looked = ""; // it told of another question
+    this.#like = { text: `${asked}\n\n${reply}`, name: row.label, exchangeId: row.hit.exchangeId, filters: this.#like?.filters ?? readInput(this.#value, new Date()).filters };
     this.#searchNow();
   }
 }

@@ -6,7 +6,7 @@ import { agentIcon, agentName } from "../core/agents";
 import { inWords, isCancelled } from "../core/errors";
 import type { WireExchange, WireSession } from "../core/protocol";
 import { exchangeTitle, sessionTitle } from "../core/sessionTree";
-import { count, dayHeading, firstLine, lastName, plainLabel, timeOfDay } from "../core/wording";
+import { count, dayHeading, firstLine, lastName, plainLabel, plainMessage, timeOfDay } from "../core/wording";
 import type { Parts } from "./parts";
 import { exchangesOf, sessionsOf } from "./sessions";
 
@@ -25,8 +25,9 @@ const TRANSCRIPT: vscode.QuickInputButton = { iconPath: new vscode.ThemeIcon("fi
 /** Lists sessions, the newest first by day; Enter shows the exchanges of one. Ends when the person is done. */
 export async function pickRecent(parts: Parts): Promise<void> {
   const pick = vscode.window.createQuickPick<SessionItem>();
-  pick.placeholder = "Recent sessions: Enter shows the exchanges";
-  pick.matchOnDescription = pick.matchOnDetail = true;
+  pick.title = "Recent sessions";
+  pick.placeholder = "Type to filter; Enter shows the exchanges of a session";
+  pick.matchOnDetail = true;
   keepOrder(pick);
   const asked = new AbortController();
   pick.onDidHide(() => {
@@ -69,10 +70,11 @@ export function sessionItems(sessions: readonly WireSession[], now: Date): Sessi
     if (heading !== day) items.push({ label: heading, kind: vscode.QuickPickItemKind.Separator });
     day = heading;
     const marks = [session.relation === "none" ? "" : session.relation === "subagent" ? "sub-agent" : session.relation, session.isAutomated ? "automated" : ""];
+    const where = [session.project === "" ? "no project" : lastName(session.project), timeOfDay(session.endedAt ?? session.startedAt)];
     items.push({
       label: `$(${agentIcon(session.agent)}) ${plainLabel(sessionTitle(session.title))}`,
-      description: [session.project === "" ? "" : lastName(session.project), timeOfDay(session.endedAt ?? session.startedAt)].filter(Boolean).join(" · "),
-      detail: [agentName(session.agent), count(session.exchanges, "exchange"), ...marks].filter(Boolean).join(" · "),
+      // A title fills its line, and the day stands at its end: what else there is to tell has the line below to itself.
+      detail: plainLabel([...where, agentName(session.agent), count(session.exchanges, "exchange"), ...marks].filter(Boolean).join(" · ")),
       buttons: [OPEN_LAST, FORGET],
       session,
     });
@@ -138,7 +140,7 @@ async function openLast(parts: Parts, { sessionId }: WireSession): Promise<void>
 
 /** Says what went wrong, unless the person withdrew the request. */
 export function complain(error: unknown): void {
-  if (!isCancelled(error)) void vscode.window.showErrorMessage(`Palace: ${inWords(error)}`);
+  if (!isCancelled(error)) void vscode.window.showErrorMessage(plainMessage(`Palace: ${inWords(error)}`));
 }
 
 /** Keeps rows in their order while the person filters: the editor would sort them by where the words stand. */

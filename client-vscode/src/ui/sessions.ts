@@ -115,7 +115,8 @@ export class SessionTree implements vscode.TreeDataProvider<TreeNode>, vscode.Di
 
   #onState(state: State): void {
     this.#say();
-    if (state.kind === "ready" || this.#isEmpty) this.refresh(); // else what was listed stays until it is back
+    // What was listed stays while the daemon is reached again; where only a person can bring it back, the welcome text says how.
+    if (this.#isEmpty || !isComing(state)) this.refresh();
   }
 
   #say(): void {
@@ -148,7 +149,8 @@ export class SessionTree implements vscode.TreeDataProvider<TreeNode>, vscode.Di
   }
 
   async getChildren(node?: TreeNode): Promise<TreeNode[]> {
-    if (this.parts.palace.state.kind !== "ready") return [];
+    const { state } = this.parts.palace;
+    if (state.kind !== "ready") return !node && isComing(state) ? this.#roots : [];
     try {
       const found = await this.#children(node);
       this.#error = "";
@@ -213,10 +215,15 @@ export class SessionTree implements vscode.TreeDataProvider<TreeNode>, vscode.Di
     return found.slice(0, wanted);
   }
 
-  async #exchanges({ sessionId, below }: SessionNode): Promise<TreeNode[]> {
+  async #exchanges({ sessionId, owner, below }: SessionNode): Promise<TreeNode[]> {
     const exchanges = exchangesOf(await this.parts.palace.request("palace/sessions", { sessionId }));
-    return [...exchangeNodes(exchanges), ...below];
+    return [...exchangeNodes(exchanges, owner), ...below];
   }
+}
+
+/** Whether the daemon is on its way without a person. */
+function isComing({ kind }: State): boolean {
+  return kind === "connecting" || kind === "starting" || kind === "waiting";
 }
 
 /** The sessions of an answer to a request for a list. */
@@ -229,10 +236,11 @@ export function exchangesOf(answer: Answer<"palace/sessions">): readonly WireExc
   return "exchanges" in answer ? answer.exchanges : [];
 }
 
-/** Paths of the projects that this window's folders belong to; the first is "this project". */
+/** Paths of the projects that this window's folders belong to, each once; the first is "this project". */
 export function windowProjects(): string[] {
   const all = vscode.workspace.workspaceFolders ?? [];
-  return all.filter((one) => one.uri.scheme === "file").map((one) => projectOf(one.uri.fsPath).path);
+  const paths = all.filter((one) => one.uri.scheme === "file").map((one) => projectOf(one.uri.fsPath).path);
+  return [...new Set(paths)]; // two folders of one repository are one project
 }
 
 /** Markdown that runs no command and shows no HTML, whatever a transcript holds. */

@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { existsSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import * as path from "node:path";
 import { afterEach, beforeEach, describe, test } from "node:test";
@@ -12,6 +12,7 @@ import { PalaceError } from "../../src/core/errors";
 import type { Palace, State } from "../../src/core/palace";
 import * as places from "../../src/core/places";
 import { programEnvironment, registerDaemon, startDaemon, type StartedPalace } from "../../src/ui/daemon";
+import { installationEnded } from "../../src/ui/installDaemon";
 import type { Parts } from "../../src/ui/parts";
 import { interpreter } from "../../src/ui/pythonExtension";
 import type { Settings } from "../../src/ui/settings";
@@ -156,6 +157,16 @@ describe("what a person is told", () => {
     assert.deepEqual(editor.messages.map((one) => one.text), ["No such thing."]);
   });
 
+  test("a restart that a change of the settings overtook is not told as done", async () => {
+    const palace = registered();
+    palace.be({ kind: "connecting" });
+    await command("palace.restartDaemon");
+    assert.deepEqual(editor.statusMessages, []);
+    palace.be({ kind: "ready", version: "0.1.0", dataDirectory: "/data" });
+    await command("palace.restartDaemon");
+    assert.equal(editor.statusMessages.length, 1);
+  });
+
   test("that the daemon is missing is told once for all windows, and offers to install it", async () => {
     editor.answers.push("Install…");
     const palace = registered();
@@ -226,6 +237,35 @@ describe("the logs", () => {
   });
 });
 
+describe("installing", () => {
+  test("ends with the window, with all that it started, and leaves nothing", async () => {
+    const [bin, path_] = [path.join(directory, "bin"), process.env.PATH];
+    const told = JSON.stringify({ executable: path.join(bin, "python3"), pythonVersion: "3.12.1", daemonVersion: null, hasVenv: true });
+    mkdirSync(bin);
+    // Answers who asks what it is; asked for an environment it begins one, and goes on for longer than any test.
+    const script = `#!/bin/sh\nif [ "$1" = -c ]; then echo '${told}'; exit; fi\nfor place; do :; done\n/bin/mkdir -p "$place"; echo $$ > "${directory}/pid"; exec /bin/sleep 600\n`;
+    writeFileSync(path.join(bin, "python3"), script, { mode: 0o755 });
+    mkdirSync(path.join(directory, "extension", "dist"), { recursive: true });
+    writeFileSync(path.join(directory, "extension", "dist", "palace_daemon-0.1.0-py3-none-any.whl"), "");
+    process.env.PATH = bin;
+    try {
+      registered();
+      const installing = command("palace.installDaemon");
+      while (!existsSync(path.join(directory, "pid")) || !readFileSync(path.join(directory, "pid"), "utf8")) await settled();
+      const pid = Number(readFileSync(path.join(directory, "pid"), "utf8"));
+      const ended = installationEnded(); // as `deactivate`, which the editor calls first
+      for (const one of disposables.splice(0)) one.dispose();
+      await ended;
+      assert.throws(() => process.kill(pid, 0));
+      assert.deepEqual(readdirSync(path.join(directory, "storage")), []);
+      await installing;
+      assert.deepEqual(editor.messages, []);
+    } finally {
+      process.env.PATH = path_;
+    }
+  });
+});
+
 describe("the daemon in the editor", () => {
   function started(): StartedPalace {
     const palace = startDaemon(context(), log, () => settings);
@@ -284,6 +324,87 @@ describe("the daemon in the editor", () => {
     await assert.rejects(started().commandLine(), (error) => error instanceof PalaceError && error.kind === "notRunning" && error.message.includes("/no/such/python"));
   });
 
+  test("that a folder is trusted now is a reason to look again, where nothing was found", async () => {
+    settings = { ...settings, startDaemon: false };
+    const palace = started();
+    palace.begin();
+    await becomes(palace, "off");
+    const states: string[] = [];
+    palace.onDidChangeState((state) => states.push(state.kind));
+    editor.trustGranted.fire();
+    await settled();
+    assert.deepEqual(states, [], "only its interpreter can come into it");
+
+    const path_ = process.env.PATH;
+    process.env.PATH = path.join(directory, "bin");
+    try {
+      settings = { ...settings, startDaemon: true };
+      const missing = becomes(palace, "missing");
+      editor.configurationChanged.fire({ affectsConfiguration: (name) => name === "palace.startDaemon" });
+      await missing;
+      const again = becomes(palace, "missing");
+      states.length = 0;
+      editor.trustGranted.fire();
+      await again;
+      assert.deepEqual(states, ["connecting", "starting", "missing"]);
+    } finally {
+      process.env.PATH = path_;
+    }
+  });
+
+  test("a data directory that is no whole path is refused: it would be another in each window", async () => {
+    settings = { ...settings, dataDirectory: "memory" };
+    const palace = started();
+    const failed = becomes(palace, "failed");
+    palace.begin();
+    const state = await failed;
+    assert.ok(state.kind === "failed" && state.reason.includes("palace.dataDirectory") && state.hint !== "", JSON.stringify(state));
+  });
+
+  test("its command line does not fail because a start was given up that looked for the same Python", async () => {
+    const python = path.join(directory, "python");
+    const told = JSON.stringify({ executable: "/venv/bin/python", pythonVersion: "3.12.1", daemonVersion: "0.1.0", hasVenv: true });
+    // The first one hangs, the next answers.
+    writeFileSync(python, `#!/bin/sh\nif [ -e "$0.asked" ]; then echo '${told}'; else : > "$0.asked"; exec sleep 30; fi\n`, { mode: 0o755 });
+    settings = { ...settings, python };
+    const palace = started();
+    const starting = becomes(palace, "starting");
+    palace.begin();
+    await starting;
+    const asked = palace.commandLine();
+    while (!existsSync(`${python}.asked`)) await settled();
+    settings = { ...settings, startDaemon: false };
+    const off = becomes(palace, "off");
+    palace.begin();
+    assert.equal((await asked)[0], "/venv/bin/python");
+    await off;
+  });
+
+  test("its command line alone does not wake the Python extension where another Python will do", async () => {
+    let wakes = 0;
+    extension = {
+      isActive: false,
+      activate: () => {
+        wakes += 1;
+        return Promise.resolve({});
+      },
+    };
+    const [bin, path_] = [path.join(directory, "bin"), process.env.PATH];
+    const told = JSON.stringify({ executable: "/tools/bin/python", pythonVersion: "3.12.1", daemonVersion: "0.1.0", hasVenv: true });
+    mkdirSync(bin);
+    writeFileSync(path.join(bin, "python3"), `#!/bin/sh\necho '${told}'\n`, { mode: 0o755 });
+    process.env.PATH = bin;
+    try {
+      assert.equal((await started().commandLine())[0], "/tools/bin/python");
+      assert.equal(wakes, 0);
+      rmSync(path.join(bin, "python3"));
+      await assert.rejects(started().commandLine());
+      assert.equal(wakes, 1);
+    } finally {
+      process.env.PATH = path_;
+    }
+  });
+
   test("programs are not given the editor's own variables", () => {
     process.env.VSCODE_IPC_HOOK = process.env.ELECTRON_RUN_AS_NODE = "1";
     const env = programEnvironment();
@@ -312,6 +433,16 @@ describe("the interpreter of the Python extension", () => {
       extension = { isActive: true, exports };
       assert.equal(await interpreter(), "");
     }
+  });
+
+  test("is none where that extension does not come to an end with it", async () => {
+    extension = { isActive: false, activate: () => new Promise(() => undefined) };
+    assert.equal(await interpreter({ limitMs: 10 }), "");
+  });
+
+  test("is none where it is no whole path: a name alone would be looked for on the PATH", async () => {
+    extension = { isActive: true, exports: { environments: { getActiveEnvironmentPath: () => ({ path: "python" }) } } };
+    assert.equal(await interpreter(), "");
   });
 
   test("is none in a window that is not trusted: it may lie in the folder", async () => {

@@ -43,7 +43,7 @@ test("a fence is longer than any run of backticks in the text", () => {
 
 test("it says with which agent, in which project and when it was said", () => {
   const { text } = exchangeText(TOLD);
-  for (const line of ["# Which port does the tile server listen on?", "- Agent: Claude Code, claude-opus-4-6", "- Project: /home/kim/atlas", "- Branch: main", "- When: Mar 4, 2026, 11:00"]) {
+  for (const line of ["# Which port does the tile server listen on?", "- Agent: Claude Code, claude-opus-4-6", "- Project: /home/kim/atlas", "- Branch: main", "- Session id: 5e55", "- When: Mar 4, 2026, 11:00"]) {
     assert(text.split("\n").includes(line), line);
   }
   assert.match(exchangeText({ ...TOLD, timeQuality: "file" }).text, /When: about /);
@@ -87,6 +87,34 @@ test("no picture of a transcript stands outside of the fences", () => {
   const told = exchangeOf({ userText: evil, replyText: evil, sessionTitle: evil, neighbours: [{ exchangeId: "b", relation: 1, startedAt: null, userText: evil, replyText: evil }] });
   const outside = exchangeText(told).text.replace(/^(`{3,})markdown\n[^]*?\n\1$/gm, "");
   assert.doesNotMatch(outside, /example\.org/);
+});
+
+test("no link, picture or HTML stands outside of the fences, if the document is previewed", () => {
+  const evil = '![x](http://example.org/p.png "t") [run](command:quit "t") [a][b] <iframe src=x <!--';
+  const told = exchangeOf({
+    userText: evil, replyText: evil, sessionTitle: evil, project: `/p/${evil}`, cwd: evil, branch: `${evil}\n## Answered`, model: evil,
+    tools: [{ name: `${evil}\n# x`, target: "" }],
+    provenance: [{ ...place, path: `/t/${evil}\nx` }],
+    neighbours: [{ exchangeId: "b", relation: 1, startedAt: null, userText: evil, replyText: "r" }],
+  });
+  const { text, links } = exchangeText(told);
+  const outside = text.replace(/^(`{3,})markdown\n[^]*?\n\1$/gm, "");
+  assert.doesNotMatch(outside, /\][([]|<[a-z!]/);
+  assert.equal(outside.match(/^#+ /gm)?.length, 6, "headings are our own");
+  const lines = text.split("\n");
+  for (const one of links) assert.equal(lines[one.line]?.length, one.end, "the link ends where its line does");
+});
+
+test("an exchange of megabytes is written whole: more lines and backticks than a call takes arguments, and lines without an end", () => {
+  const lines = "a `b`\n".repeat(300_000);
+  assert.equal(fenced(exchangeText({ ...TOLD, replyText: lines }).text, "Answered"), lines);
+  const endless = "**a ".repeat(500_000);
+  const { text } = exchangeText({ ...TOLD, userText: endless, neighbours: [{ exchangeId: "b", relation: 1, startedAt: null, userText: "", replyText: endless }] });
+  assert(text.includes(endless));
+});
+
+test("a name that turns around does not", () => {
+  assert.equal(fileNameOf(titleOf(exchangeOf({ userText: "why \u202ecod.exe\u0007" }))), "why cod.exe.md");
 });
 
 test("the name is that of the question, without what paths give a meaning to", () => {

@@ -62,10 +62,15 @@ test("a filter that is being typed filters nothing and says so", () => {
   }
 });
 
-test("the beginning of a known agent's name filters nothing, an unknown one goes to the daemon, which knows them all", () => {
-  assert.match(read("agent:claude").hints[0] ?? "", /claude-code, claude-ai/);
-  assert.deepEqual(read("agent:claude x").filters, { agent: "claude" });
-  assert.deepEqual(read("agent:nobody").filters, { agent: "nobody" });
+test("a name that is not an agent's filters nothing and says so: the daemon would refuse the whole question", () => {
+  for (const value of ["agent:claude", "agent:claude x"]) assert.match(read(value).hints[0] ?? "", /claude-code, claude-ai$/, value);
+  for (const value of ["agent:nobody", "agent:nobody x"]) {
+    assert.deepEqual(read(value).filters, {}, value);
+    assert.deepEqual(read(value).hints, ["There is no agent nobody; those with sessions are claude-code, claude-ai, codex"], value);
+  }
+  assert.deepEqual(read("agent:cursor x").filters, { agent: "cursor" }, "one without sessions is known all the same");
+  assert.match(read("agent:cur").hints[0] ?? "", /cursor/);
+  assert.deepEqual(readInput("agent:nobody x", NOW).hints, ["There is no agent nobody"]);
 });
 
 test("dates: days, months, years, and words", () => {
@@ -82,6 +87,22 @@ test("dates: days, months, years, and words", () => {
     ["since:2026-03-01T10:00:00Z", { since: "2026-03-01T10:00:00Z" }],
   ];
   for (const [value, filters] of cases) assert.deepEqual(read(value).filters, filters, value);
+});
+
+test("a time of day is written as the daemon reads it, and what only begins like one stays a word", () => {
+  assert.deepEqual(read("since:2026-03-01t10:00z").filters, { since: "2026-03-01T10:00Z" });
+  assert.deepEqual(read("since:2026-03-01T10:00:00.5+01:00").filters, { since: "2026-03-01T10:00:00.5+01:00" });
+  assert.deepEqual(read("since:2026-03-01T10:00:00+01 x"), { query: "since:2026-03-01T10:00:00+01 x", filters: {}, hints: [] });
+});
+
+test("no date is from before the time that the daemon knows", () => {
+  for (const value of ["since:9999m", "until:9999w", "since:1970", "since:1970-01"]) {
+    assert.deepEqual(Object.values(read(value).filters), ["1970-01-02"], value);
+  }
+});
+
+test("the beginning of one known agent's name before other words means that agent", () => {
+  assert.deepEqual(read("agent:cod x").filters, { agent: "codex" });
 });
 
 test("a date that does not exist filters nothing and says so", () => {

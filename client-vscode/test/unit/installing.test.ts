@@ -85,6 +85,14 @@ describe("installing", () => {
     assert.deepEqual(readdirSync(storage), []);
   });
 
+  test("a fault of the file system is told in words, with what to do", async () => {
+    const act: Act = (command) => {
+      if (command.includes("-c")) rmSync(path.dirname(path.dirname(command[0] ?? "")), { recursive: true });
+      return undefined;
+    };
+    await assert.rejects(install(options({ run: machine(act) })), (error) => error instanceof PalaceError && error.kind === "install" && error.hint !== "" && error.message.startsWith("the environment could not be put in its place"));
+  });
+
   test("removes what an earlier one left that was ended with its editor", async () => {
     mkdirSync(path.join(storage, "environment.new-999999999-x"));
     mkdirSync(path.join(storage, `environment.new-${process.ppid}-x`));

@@ -63,6 +63,16 @@ describe("running a program", () => {
     await assert.rejects(running, (error) => error instanceof PalaceError && error.kind === "cancelled");
   });
 
+  test("one that leaves another behind, which holds its output, ends with itself", async () => {
+    const left = `require("child_process").spawn(process.execPath, ["-e", "setTimeout(() => {}, 20000)"], { stdio: ["ignore", "inherit", "inherit"], detached: true }).unref()`;
+    const ran = await run(node(`${left}; process.stdout.write("done", () => process.exit(0))`), { ...HERE, limitMs: 10_000 });
+    assert.deepEqual([ran.code, ran.stdout], [0, "done"]);
+  });
+
+  test("one that the system refuses at once is told in words", async () => {
+    await assert.rejects(run(["/bin/sh\0"], HERE), (error) => error instanceof PalaceError && error.kind === "internal" && error.message.startsWith("cannot run"));
+  });
+
   test("one that was given up before is not started", async () => {
     await assert.rejects(run(["/no/such/program"], { ...HERE, signal: AbortSignal.abort() }), (error) => error instanceof PalaceError && error.kind === "cancelled");
   });

@@ -377,6 +377,35 @@ describe("restart", () => {
     assert.deepEqual([world.life.state.kind, world.launches], ["failed", 0]);
   });
 
+  test("a daemon that ends late after all, or is ended by its number, is joined when it is there again", async () => {
+    const world = await ready((made) => made.hangs.add("palace/stop"));
+    const rejected = assert.rejects(world.life.restart());
+    await world.clock.pass(5_000);
+    await rejected;
+    world.stop();
+    world.start();
+    await world.clock.pass(LOOK_MS);
+    assert.equal(world.life.state.kind, "ready");
+    assert.deepEqual(await world.life.request("palace/get", { id: "e" }), { hits: [], answeredBy: world.pid });
+    world.life.dispose();
+    await idle();
+    assert.deepEqual(world.links.filter((link) => link.isOpen), []);
+  });
+
+  test("says where the number of a daemon stands that does not even greet", async () => {
+    const world = new World();
+    world.start();
+    world.connectErrors.push(...Array.from({ length: 3 }, () => new PalaceError("the daemon does not answer", "deadline")));
+    world.life.begin();
+    await idle();
+    assert.equal(world.life.state.kind, "waiting");
+    const rejected = assert.rejects(world.life.restart(), (error) => error instanceof PalaceError && error.message.includes("does not answer") && error.hint.includes("/data/daemon.lock"));
+    await idle();
+    assert.equal(world.life.state.kind, "failed");
+    await rejected;
+    assert.equal(world.launches, 0);
+  });
+
   test("a change of settings takes its place", async () => {
     const world = await ready((made) => made.hangs.add("palace/stop"));
     const restarting = world.life.restart();
@@ -385,6 +414,29 @@ describe("restart", () => {
     await restarting;
     await idle();
     assert.equal(world.life.state.kind, "ready");
+  });
+});
+
+describe("who listens", () => {
+  test("a fault of one keeps nobody else from hearing, and no daemon from being used", async () => {
+    const world = new World();
+    world.start();
+    world.life.onDidChangeState(() => {
+      throw new Error("a fault of a view");
+    });
+    const heard: string[] = [];
+    world.life.onDidChangeState((state) => heard.push(state.kind));
+    world.life.on("palace/didMine", () => {
+      throw new Error("a fault of a view");
+    });
+    const mined: unknown[] = [];
+    world.life.on("palace/didMine", (told) => mined.push(told));
+    world.life.begin();
+    await idle();
+    assert.deepEqual([world.life.state.kind, heard], ["ready", ["ready"]]);
+    world.link.tell("palace/didMine", 1);
+    assert.deepEqual(mined, [1]);
+    assert.deepEqual(world.logged.filter((line) => line.includes("a fault of a view")).length, 2);
   });
 });
 

@@ -100,6 +100,32 @@ test("with nothing selected the text is asked for, and leaving at any step keeps
   assert.deepEqual(palace.paramsOf("palace/remember"), []);
 });
 
+test("what was selected makes no link in the message that it is remembered", async () => {
+  select("see [this](command:workbench.action.quit)");
+  editor.answers.push("$(globe) No project");
+  await withTags(() => {
+    editor.quickPick.acceptAsIs();
+  });
+  assert.doesNotMatch(editor.messages[0]?.text ?? "", /\]\(/);
+});
+
+test("of one exchange that is to go the last question says where and when it was", async () => {
+  await run("palace.forgetItem", { exchangeId: "e1" });
+  assert.match(editor.messages[0]?.detail ?? "", /^Claude Code · atlas · Mar 4, 2026/);
+});
+
+test("a tag that reads like an icon is shown as it is, and kept as it is", async () => {
+  palace.handlers["palace/notes"] = () => ({ notes: [noteOf({ tags: ["$(trash)"] })] });
+  editor.answers.push("a note", "$(globe) No project");
+  await withTags(() => {
+    const [shown] = editor.quickPick.items;
+    assert.ok(shown && !shown.label.includes("$("));
+    editor.quickPick.selectedItems = [shown];
+    editor.quickPick.acceptAsIs();
+  });
+  assert.deepEqual(remembered().tags, ["$(trash)"]);
+});
+
 test("a note that was there already is told so, and can be opened", async () => {
   palace.handlers["palace/remember"] = ({ text }) => ({ note: noteOf({ text }), isNew: false });
   editor.answers.push("a note", "$(globe) No project", "Open");
@@ -147,6 +173,7 @@ test("a list that the daemon cut is forgotten by its selector, all or nothing", 
   await run("palace.forgetItem", { project: "/a" });
   assert.deepEqual(palace.paramsOf("palace/forget"), [{ project: "/a", dryRun: true }, { project: "/a" }]);
   assert.match(editor.messages[0]?.detail ?? "", /and 1,199 others/);
+  assert.equal(window.picks[0]?.title, "Palace would forget 1,200 exchanges; the first 1 are listed");
 });
 
 test("one exchange is named in the last question, from the tree or from its document", async () => {

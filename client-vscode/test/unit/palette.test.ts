@@ -1,82 +1,10 @@
 import assert from "node:assert/strict";
-import test, { beforeEach, mock } from "node:test";
+import test, { mock } from "node:test";
 
 import { api, editor, type FakeQuickPick, Selection, settled, Uri } from "./support/fakeVscode";
 import { PalaceError } from "../../src/core/errors";
-import type { WireHit } from "../../src/core/protocol";
-import { registerPalette } from "../../src/ui/palette";
-import { answer, hit } from "./support/answers";
-import { FakePalace, partsWith } from "./support/fakePalace";
-import { exchangeOf, projectOf } from "./support/told";
-
-mock.timers.enable({ apis: ["setTimeout"] });
-
-let palace: FakePalace;
-let registered: { dispose(): unknown } | undefined;
-
-beforeEach(() => {
-  registered?.dispose();
-  editor.reset();
-  palace = new FakePalace();
-  palace.answers.set("palace/projects", () => ({ projects: [projectOf({ agents: ["claude-code", "codex"] }), projectOf({ path: "/home/kim/tidepool" })] }));
-  palace.answers.set("palace/get", (params) => exchangeOf({ exchangeId: params.id as string }));
-  registered = registerPalette(partsWith(palace, { recall: { delayMs: 120 } }));
-});
-
-const named = (text: string, changes: Partial<WireHit> = {}) => hit({ exchangeId: text.replace(/\W/g, ""), text: `> ${text}\n\nBecause.`, ...changes });
-const recalls = () => palace.asked("palace/recall");
-const lastRecall = () => {
-  const request = recalls().at(-1);
-  assert(request, "nothing was asked");
-  return request;
-};
-
-async function open(command = "palace.recall", argument?: unknown): Promise<void> {
-  await api.commands.executeCommand(command, argument);
-  await settled();
-}
-
-/** Opens the palette and answers the first search with `hits`. */
-async function opened(...hits: WireHit[]): Promise<void> {
-  await open();
-  lastRecall().answer(answer(hits));
-  await settled();
-}
-
-async function typed(value: string): Promise<void> {
-  editor.quickPick.type(value);
-  mock.timers.tick(120);
-  await settled();
-}
-
-/** An editor that is in front; `edit` changes its document unless it is read-only. */
-function editorInFront(text: string, given: { isReadOnly?: boolean; selection?: Selection; scheme?: string } = {}) {
-  const selection = given.selection ?? new Selection(0, 0, 0, 0);
-  const document = {
-    uri: Uri.from({ scheme: given.scheme ?? "file", path: "/home/kim/atlas/main.py" }),
-    isClosed: false,
-    version: 1,
-    getText: (range: Selection) => (range.isEmpty ? "" : text),
-    getWordRangeAtPosition: () => undefined,
-    lineAt: () => ({ text }),
-  };
-  const inserted: string[] = [];
-  const fake = {
-    document,
-    selection,
-    selections: [selection],
-    inserted,
-    edit: (run: (builder: { replace(selection: unknown, text: string): void }) => void) => {
-      if (!given.isReadOnly) {
-        run({ replace: (_selection, words) => inserted.push(words) });
-        document.version += 1;
-      }
-      return Promise.resolve(true);
-    },
-  };
-  editor.activeTextEditor = fake;
-  return fake;
-}
+import { answer } from "./support/answers";
+import { addresses, editorInFront, lastRecall, named, open, opened, palace, recalls, registered, typed } from "./support/openPalette";
 
 test("opening asks at once for the newest of the scope, so that the list is never blank", async () => {
   await opened(named("Newest"), named("Older"));
@@ -212,16 +140,44 @@ test("a filter that is being typed has a row, which is not the one that Enter ta
 });
 
 test("Enter opens the exchange, and the palette ends: it withdraws what it asked and listens no more", async () => {
-  await opened(named("Newest"));
+  await opened(named("Newest"), named("Older"));
   editor.quickPick.type("more");
   mock.timers.tick(120);
-  editor.quickPick.accept("Newest");
+  editor.quickPick.accept("Older");
   await settled();
   assert.equal(lastRecall().method, "palace/recall");
   assert.equal(lastRecall().signal?.aborted, true);
   assert.equal(editor.quickPick.isDisposed, true);
   assert.equal(palace.listenerCount, 0);
-  assert.deepEqual(editor.shown.map((one) => (one.target as { uri: Uri }).uri.query), ["id=Newest"]);
+  assert.deepEqual(addresses(), ["id=Older"]);
+});
+
+test("Enter before the answer waits for it, and opens the best of what was typed, not of what was there before", async () => {
+  await opened(named("Newest"));
+  editor.quickPick.type("redis");
+  editor.quickPick.accept("Newest");
+  await settled();
+  assert.deepEqual([addresses(), editor.quickPick.isVisible], [[], true]);
+  mock.timers.tick(120);
+  lastRecall().answer(answer([named("found"), named("Newest")]));
+  await settled();
+  assert.deepEqual([addresses(), editor.quickPick.isDisposed], [["id=found"], true]);
+});
+
+test("Enter before the answer is forgotten where the person types on, or where nothing is found", async () => {
+  await opened(named("Newest"));
+  editor.quickPick.type("redi");
+  editor.quickPick.accept("Newest");
+  await typed("redis");
+  lastRecall().answer(answer([named("found")]));
+  await settled();
+  editor.quickPick.type("nothing");
+  editor.quickPick.accept("found");
+  mock.timers.tick(120);
+  const { freshness } = answer([]);
+  lastRecall().answer(answer([], { freshness: { ...freshness, drawers: 0 } }));
+  await settled();
+  assert.deepEqual([addresses(), editor.ran, editor.quickPick.isVisible], [[], [], true]);
 });
 
 test("Escape ends the palette, too", async () => {
@@ -277,109 +233,30 @@ test("what was typed last stands in the next palette", async () => {
   assert.equal(lastRecall().params.query, "redis");
 });
 
-test("copy puts the reply into the clipboard, and the list stays", async () => {
-  await opened(named("Newest"));
-  editor.quickPick.pressOn("Newest", "Copy the reply");
-  await settled();
-  assert.equal(editor.clipboard, "8093.");
-  assert.equal(editor.quickPick.isVisible, true);
-});
-
-test("insert goes to the editor that was in front before", async () => {
-  const front = editorInFront("");
-  await opened(named("Newest"));
-  editor.activeTextEditor = undefined;
-  editor.quickPick.pressOn("Newest", "Insert the reply at the cursor");
-  await settled();
-  assert.deepEqual(front.inserted, ["8093."]);
-  assert.deepEqual(editor.messages, []);
-});
-
-test("insert says why it does nothing, and offers to copy", async () => {
-  editorInFront("", { isReadOnly: true });
-  await opened(named("Newest"));
-  editor.answers.push("Copy Instead");
-  editor.quickPick.pressOn("Newest", "Insert the reply at the cursor");
-  await settled();
-  assert.match(editor.messages[0]?.text ?? "", /read-only.* Nothing was inserted\.$/);
-  assert.equal(editor.clipboard, "8093.");
-  editor.activeTextEditor = undefined;
-  await opened(named("Newest"));
-  editor.quickPick.pressOn("Newest", "Insert the reply at the cursor");
-  await settled();
-  assert.match(editor.messages[1]?.text ?? "", /^No editor was open\./);
-});
-
-test("a quotation is copied, and written into the chat where there is one", async () => {
-  await opened(named("Newest"));
-  editor.quickPick.pressOn("Newest", "Quote for a chat");
-  await settled();
-  assert.match(editor.clipboard, /^> Quoted from an earlier session: Claude Code in atlas/);
-  assert.equal(editor.ran.length, 0);
-  editor.builtIn.add("workbench.action.chat.open");
-  await opened(named("Newest"));
-  editor.quickPick.pressOn("Newest", "Quote for a chat");
-  await settled();
-  assert.deepEqual(editor.ran[0]?.given, [{ query: editor.clipboard, isPartialQuery: true }]);
-});
-
-test("more like this asks the exchange's text, leaves out its own row, and the way back is a button", async () => {
+test("the row that was chosen stays so when the daemon is lost and when a search fails", async () => {
   await opened(named("Newest"), named("Older"));
-  await typed("redis");
-  lastRecall().answer(answer([named("Newest")]));
-  await settled();
-  editor.quickPick.pressOn("Newest", "More like this");
-  assert.equal(lastRecall().params.query, "Newest\n\nBecause.");
-  assert.equal(editor.quickPick.value, "");
-  assert.match(editor.quickPick.title ?? "", /^More like “Newest” in all projects/);
-  lastRecall().answer(answer([named("Newest"), named("Other")]));
-  await settled();
-  assert.deepEqual(editor.quickPick.labels, ["Other"]);
-  editor.quickPick.press("Back");
-  assert.equal(lastRecall().params.query, "redis");
-  assert.equal(editor.quickPick.value, "redis");
-});
-
-test("typing ends more like this", async () => {
-  await opened(named("Newest"));
-  editor.quickPick.pressOn("Newest", "More like this");
-  await typed("queue");
-  assert.equal(lastRecall().params.query, "queue");
-  assert.match(editor.quickPick.title ?? "", /^Recall in all projects/);
-});
-
-test("forget is the command's business; the list comes back and is asked anew", async () => {
-  const given: unknown[] = [];
-  api.commands.registerCommand("palace.forgetItem", (argument) => given.push(argument));
-  await opened(named("Newest"));
-  editor.quickPick.pressOn("Newest", "Forget…");
-  await settled();
-  assert.deepEqual(given, [{ exchangeId: "Newest" }]);
-  assert.equal(recalls().length, 2);
-  assert.equal(editor.quickPick.isVisible, true);
-});
-
-test("the scores come back to the same row", async () => {
-  await opened(named("Newest"), named("Older"));
-  editor.quickPick.pressOn("Older", "Why it stands here");
-  await settled();
-  assert.equal(editor.quickPicks.length, 2);
-  assert.equal(editor.quickPick.isVisible, true);
+  editor.quickPick.activeItems = [editor.quickPick.row("Older")];
+  palace.become({ kind: "waiting", retryInMs: 500, reason: "it was killed" });
   assert.deepEqual(editor.quickPick.activeItems.map((one) => one.label), ["Older"]);
-  assert.equal(recalls().length, 1);
 });
 
-test("a note has no button to a transcript", async () => {
-  await opened(named("Remember", { agent: "note" }));
-  assert.throws(() => { editor.quickPick.pressOn("Remember", /transcript/); }, /no button/);
-});
-
-test("the transcript's button reads the exchange's places and ends the palette", async () => {
-  await opened(named("Newest"));
-  editor.quickPick.pressOn("Newest", /transcript/);
+test("without a folder the project's filter says that it does nothing", async () => {
+  await open("palace.recall", { query: "redis in:project" });
+  lastRecall().answer(answer([named("found")]));
   await settled();
-  assert.equal(editor.quickPick.isDisposed, true);
-  assert.deepEqual(palace.asked("palace/get").map((one) => one.params.id), ["Newest"]);
+  assert.match(editor.quickPick.labels[0] ?? "", /no folder is open/);
+});
+
+test("a very long selection is cut between characters, and the text of several cursors is asked once each", async () => {
+  editorInFront(`${"x".repeat(19_999)}😀 and more`, { selection: new Selection(0, 0, 0, 9) });
+  await open("palace.recallSelection");
+  assert.equal(lastRecall().params.query, "x".repeat(19_999));
+  const front = editorInFront("");
+  const texts = ["redis", "queue", "redis", " "];
+  Object.assign(front, { selections: texts.map((_text, line) => new Selection(line, 0, line, 1)) });
+  Object.assign(front.document, { getText: (range: Selection) => texts[range.start.line] });
+  await open("palace.recallSelection");
+  assert.equal(lastRecall().params.query, "redis\nqueue");
 });
 
 test("a selected line goes into the input, a selected paragraph or a filter in it is asked as it is", async () => {

@@ -6,7 +6,7 @@ import { afterEach, beforeEach, describe, test } from "node:test";
 
 import { PalaceError } from "../../src/core/errors";
 import type { Ran, RunOptions } from "../../src/core/processes";
-import { findInstallers, findPython, type FindOptions, onPath, pythonsOf } from "../../src/core/python";
+import { candidates, findInstallers, findPython, type FindOptions, onPath, pythonsOf } from "../../src/core/python";
 import { isNewer } from "../../src/core/versions";
 
 let directory = "";
@@ -189,6 +189,45 @@ test("the PATH is searched in its order, without its relative parts", () => {
   writeFileSync(path.join(directory, "tool"), "no program");
   assert.equal(onPath("tool", { PATH: [".", "", directory, path.join(directory, "two")].join(path.delimiter) }), second);
   assert.equal(onPath("tool", {}), "");
+});
+
+test("a script that cannot be read is no reason to stop looking", () => {
+  const script = path.join(directory, "palace-daemon");
+  mkdirSync(script); // even root cannot read a directory as a file
+  assert.deepEqual(pythonsOf(script), []);
+});
+
+describe("on other systems", () => {
+  const platform = process.platform;
+
+  function as(other: NodeJS.Platform): void {
+    Object.defineProperty(process, "platform", { value: other });
+  }
+
+  afterEach(() => {
+    as(platform);
+  });
+
+  test("Windows: what only a shell can run is no program", () => {
+    program("bin/python3.bat");
+    program("bin/python3.cmd");
+    as("win32");
+    const env = { PATH: path.join(directory, "bin") };
+    assert.equal(onPath("python3", env), "");
+    const real = program("bin/python3.exe");
+    assert.equal(onPath("python3", env), real);
+  });
+
+  test("macOS: the stub that asks to install the developer tools is not run", () => {
+    as("darwin");
+    assert.ok(!candidates(options({ env: { PATH: "/usr/bin", HOME: directory } })).some((one) => one.command[0]?.startsWith("/usr/bin/")));
+    const real = program("bin/python3");
+    assert.deepEqual(candidates(options({ env: { PATH: `/usr/bin:${directory}/bin`, HOME: directory } })).map((one) => one.command[0]), [real]);
+  });
+});
+
+test("an interpreter that is no whole path is not looked for on the PATH", () => {
+  assert.deepEqual(candidates(options({ interpreter: "python", env: { PATH: "", HOME: directory } })), []);
 });
 
 test("versions are compared by their numbers", () => {

@@ -95,6 +95,11 @@ test("no text of a transcript becomes an icon of the editor", () => {
   assert.match(label, /trash/);
 });
 
+test("no text of a transcript turns a row around or brings control characters into it", () => {
+  const { label, detail } = row({ text: "> why \u202egpj.exe \u001b[0m\u0007\n\nBecause \u2067it does", matchedTerms: [] });
+  assert.doesNotMatch(label + detail, /[\p{Cc}\u202a-\u202e\u2066-\u2069]/u);
+});
+
 test("what was found by its meaning alone says so", () => {
   assert.match(row({ matchedTerms: [] }).description, /by meaning/);
   assert.doesNotMatch(row({ matchedTerms: [] }, { ...ASKED, query: "" }).description, /by meaning/);

@@ -62,7 +62,7 @@ test("every node has its own id, which does not change with what is told of it",
   const nodes = (exchanges: number): TreeNode[] => [
     ...projectNodes([projectOf({ path: "/a", exchanges })], []),
     ...sessionNodes([sessionOf({ sessionId: "/a", exchanges }), sessionOf({ sessionId: "x", isAutomated: true, exchanges })], "/a"),
-    ...exchangeNodes([exchangeOf({ exchangeId: "/a" })]),
+    ...exchangeNodes([exchangeOf({ exchangeId: "/a" })], "/a"),
     { kind: "more", of: undefined },
     { kind: "more", of: "/a" },
   ];
@@ -80,9 +80,9 @@ test("a session shows title, age, agent and how it came about", () => {
 
 test("an exchange shows its first line with words and its time", () => {
   const told = exchangeOf({ userText: "\n  Which port?\nmore", startedAt: new Date(2026, 2, 9, 14, 5).toISOString(), isSuperseded: true });
-  const seen = look(exchangeNodes([told])[0] as TreeNode, NOW);
+  const seen = look(exchangeNodes([told], "/a")[0] as TreeNode, NOW);
   assert.deepEqual([seen.label, seen.description, seen.shape], ["Which port?", "14:05 · taken back", "leaf"]);
-  assert.equal(look(exchangeNodes([exchangeOf({ userText: "", replyText: "Done." })])[0] as TreeNode, NOW).label, "Done.");
+  assert.equal(look(exchangeNodes([exchangeOf({ userText: "", replyText: "Done." })], "/a")[0] as TreeNode, NOW).label, "Done.");
 });
 
 test("a preview shows question and final reply as plain text, cut", () => {

@@ -9,7 +9,9 @@ import { exchangeOf, mineOf, projectOf, sessionOf, statusOf } from "./support/to
 import { PalaceError } from "../../src/core/errors";
 import type { WireSession } from "../../src/core/protocol";
 import { look, type TreeNode } from "../../src/core/sessionTree";
-import { registerSessions, type SessionTree } from "../../src/ui/sessions";
+import { complain, sessionItems } from "../../src/ui/recentSessions";
+import { timeOfDay } from "../../src/core/wording";
+import { registerSessions, type SessionTree, windowProjects } from "../../src/ui/sessions";
 
 const SESSIONS: readonly WireSession[] = [
   sessionOf({ sessionId: "one", project: "/a" }),
@@ -58,14 +60,14 @@ test("the tree asks for what is expanded, and for no more", async () => {
   assert.deepEqual(labels(await tree.getChildren()), ["project:/a", "project:/b", "project:"]);
   assert.deepEqual(palace.paramsOf("palace/sessions"), []);
   const sessions = await tree.getChildren(await child(tree, "project:/a"));
-  assert.deepEqual(labels(sessions), ["session:claude-code:one", "session:claude-code:three"]);
+  assert.deepEqual(labels(sessions), ["session:/a:claude-code:one", "session:/a:claude-code:three"]);
   assert.deepEqual(palace.paramsOf("palace/sessions"), [{ project: "/a", limit: 201 }]);
-  assert.deepEqual(labels(await tree.getChildren(sessions[0])), ["exchange:one:e1", "exchange:one:e2"]);
+  assert.deepEqual(labels(await tree.getChildren(sessions[0])), ["exchange:/a:one:e1", "exchange:/a:one:e2"]);
 });
 
 test("sessions of no project are found among all of them", async () => {
   const tree = start();
-  assert.deepEqual(labels(await tree.getChildren(await child(tree, "project:"))), ["session:claude-code:two", "session:claude-code:four"]);
+  assert.deepEqual(labels(await tree.getChildren(await child(tree, "project:"))), ["session::claude-code:two", "session::claude-code:four"]);
 });
 
 test("a project that only notes and single exchanges belong to says so", async () => {
@@ -77,20 +79,20 @@ test("a list that is longer than the limit ends in More, which lists as many aga
   const tree = start(1);
   const project = await child(tree, "project:/a");
   const nodes = await tree.getChildren(project);
-  assert.deepEqual(labels(nodes), ["session:claude-code:one", "more:sessions:/a"]);
+  assert.deepEqual(labels(nodes), ["session:/a:claude-code:one", "more:sessions:/a"]);
   let refreshed = 0;
   tree.onDidChangeTreeData(() => (refreshed += 1));
   assert.ok(nodes[1]);
   assert.equal(tree.getTreeItem(nodes[1]).command?.command, "palace.moreSessions");
   editor.commands.get("palace.moreSessions")?.(nodes[1]);
   assert.equal(refreshed, 1);
-  assert.deepEqual(labels(await tree.getChildren(project)), ["session:claude-code:one", "session:claude-code:three"]);
+  assert.deepEqual(labels(await tree.getChildren(project)), ["session:/a:claude-code:one", "session:/a:claude-code:three"]);
 });
 
 test("clicking an exchange opens it, and its preview runs no command", async () => {
   const tree = start();
-  const session = await child(tree, "session:claude-code:one", await child(tree, "project:/a"));
-  const exchange = await child(tree, "exchange:one:e1", session);
+  const session = await child(tree, "session:/a:claude-code:one", await child(tree, "project:/a"));
+  const exchange = await child(tree, "exchange:/a:one:e1", session);
   const item = tree.getTreeItem(exchange);
   assert.equal(item.command?.command, "palace.openExchange");
   assert.equal((item.command.arguments?.[0] as { exchangeId: string }).exchangeId, "e1");
@@ -153,6 +155,46 @@ test("an answer that fails is told above the tree, and the next that comes takes
   assert.equal(window.views[0].message, "");
 });
 
+test("a session that went through two projects stands below each, under two ids, and its exchanges too", async () => {
+  palace.handlers["palace/sessions"] = ({ sessionId }) =>
+    sessionId === undefined ? { sessions: [sessionOf({ sessionId: "one", project: "/a" })] } : { sessionId, exchanges: [exchangeOf({ exchangeId: "e1", sessionId })] };
+  const tree = start();
+  const ids: string[] = [];
+  for (const project of ["project:/a", "project:/b"]) {
+    const sessions = await tree.getChildren(await child(tree, project));
+    ids.push(...labels(sessions), ...labels(await tree.getChildren(sessions[0])));
+  }
+  assert.equal(new Set(ids).size, 4, ids.join("; ")); // the editor refuses an id that is there twice, and shows an error in the place of the tree
+});
+
+test("where only a person can bring the daemon back, the list makes room for the text that says how", async () => {
+  const tree = start();
+  const listed = labels(await tree.getChildren());
+  let refreshed = 0;
+  tree.onDidChangeTreeData(() => (refreshed += 1));
+  palace.become({ kind: "waiting", retryInMs: 500, reason: "it was killed" });
+  assert.equal(refreshed, 0);
+  assert.deepEqual(labels(await tree.getChildren()), listed, "it is on its way back: what was listed stays");
+  palace.become({ kind: "failed", reason: "it crashed five times", hint: "" });
+  assert.equal(refreshed, 1);
+  assert.deepEqual(await tree.getChildren(), []);
+});
+
+test("two folders of one repository are one project of the window", () => {
+  editor.workspaceFolders = [{ uri: Uri.file("/not/there/atlas") }, { uri: Uri.file("/not/there/atlas") }, { uri: Uri.file("/not/there/b") }];
+  assert.deepEqual(windowProjects(), ["/not/there/atlas", "/not/there/b"]);
+});
+
+test("no name of a project or an agent becomes an icon in the list of recent sessions", () => {
+  const [, item] = sessionItems([sessionOf({ title: "$(bug)", project: "/home/kim/$(trash)", agent: "$(flame)" })], new Date());
+  assert.doesNotMatch(`${item?.label.slice(2)}${item?.detail}`, /\$\(/);
+});
+
+test("a message of the editor links nothing that an error tells", () => {
+  complain(new PalaceError("cannot read /tmp/[x](command:workbench.action.quit)", "io"));
+  assert.doesNotMatch(editor.messages[0]?.text ?? "", /\]\(/);
+});
+
 test("recent sessions are listed by day; Enter shows the exchanges of one, and Enter there opens it", async () => {
   start();
   editor.commands.get("palace.recentSessions")?.();
@@ -160,6 +202,7 @@ test("recent sessions are listed by day; Enter shows the exchanges of one, and E
   const { items } = editor.quickPick;
   assert.deepEqual(items.map((one) => one.kind === -1), [true, false, false, true, false, true, false]);
   assert.deepEqual(items[4]?.label, "$(sparkle) Queue");
+  assert.deepEqual([items[4].description, items[4].detail], [undefined, `a · ${timeOfDay("2025-01-02T10:00:00.000Z")} · Claude Code · 4 exchanges`]);
   assert.equal((editor.quickPick as unknown as { sortByLabel: boolean }).sortByLabel, false, "the editor keeps the order");
   editor.quickPick.accept("$(sparkle) Queue");
   await settled();

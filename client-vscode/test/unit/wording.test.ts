@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 
-import { ago, count, cut, dayHeading, duration, firstLine, lastName, plainLabel, plainMarkdown, shortNumber, size, withOffset } from "../../src/core/wording";
+import { ago, beginning, count, cut, dayHeading, duration, firstLine, lastName, plainLabel, plainMarkdown, plainMessage, shortNumber, size, withOffset } from "../../src/core/wording";
 
 const NOW = new Date(2026, 2, 10, 9, 0, 0);
 const before = (days: number, hours = 0, minutes = 0): string => new Date(2026, 2, 10 - days, 9 - hours, -minutes).toISOString();
@@ -50,10 +50,33 @@ test("a first line has words, on one line, and is cut between characters", () =>
 test("a transcript's text makes no link, image, HTML or icon", () => {
   assert.equal(plainMarkdown("[run](command:x) ![i](a)"), "\\[run\\]\\(command\\:x\\) \\!\\[i\\]\\(a\\)");
   assert.equal(plainMarkdown("<b>&amp;"), "&lt;b\\>&amp;amp;");
-  assert.equal(plainMarkdown("$(trash)"), "\\$\\(trash\\)");
+  assert.equal(plainMarkdown("$(trash)"), "\\$\u200b\\(trash\\)"); // the editor looks for icons in what Markdown made of it
   assert.ok(!/https?\\?:/.test(plainMarkdown("see https://example.com")), "no address is left to be linked");
   assert.equal(plainMarkdown("a\n  b"), "a  \n&nbsp;&nbsp;b");
   assert.ok(!plainLabel("$(trash)").includes("$("));
+});
+
+test("what cannot be seen is left out of labels, messages and tooltips: control characters, and marks that turn what follows around", () => {
+  const text = "a\u0007b\u001b[31mc \u202egpj.exe \u2066d";
+  for (const shown of [plainLabel(text), plainMessage(text), plainMarkdown(text), firstLine(text)]) assert.doesNotMatch(shown, /[\p{Cc}\u202a-\u202e\u2066-\u2069]/u);
+  assert.equal(plainLabel("\u001b[1;31mred\u001b[0m alert"), "red alert");
+  assert.equal(plainLabel("שלום 👩‍🚀 \u200fא"), "שלום 👩‍🚀 \u200fא", "letters of any direction and joined emoji stay");
+  assert.equal(plainMarkdown("a\n\tb"), "a  \n&nbsp;b", "lines and tabs stay");
+});
+
+test("a message of the editor makes no link of a transcript's text", () => {
+  assert.equal(plainMessage("see [this](command:workbench.action.quit)"), "see [this]\u200b(command:workbench.action.quit)");
+});
+
+test("what is cut off a text never ends in half a character", () => {
+  assert.equal(beginning("ab😀", 3), "ab");
+  assert.equal(beginning("ab😀", 4), "ab😀");
+});
+
+test("of a line of megabytes only its beginning is looked at", () => {
+  const line = `${"[".repeat(3_000_000)} end`;
+  assert.equal(firstLine(line, 10), "[[[[[[[[[…");
+  assert.equal(firstLine(`\n\r\n \u2028 x\ry`), "x");
 });
 
 test("the last name of a path is found on every platform", () => {

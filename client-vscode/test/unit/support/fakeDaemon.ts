@@ -69,6 +69,7 @@ export class World {
   readonly clock = new FakeClock();
   readonly states: State[] = [];
   readonly asked: string[] = [];
+  readonly logged: string[] = [];
   readonly hangs = new Set<string>();
   readonly refusals = new Map<string, PalaceError[]>();
   /** Errors that the next connections and launches meet. */
@@ -102,7 +103,7 @@ export class World {
     },
     remainsOf: () => this.remains,
     clock: this.clock,
-    log: () => undefined,
+    log: (text) => this.logged.push(text),
   });
 
   constructor() {

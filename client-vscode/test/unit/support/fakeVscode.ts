@@ -267,6 +267,7 @@ export const editor = {
   contentProviders: new Map<string, unknown>(),
   linkProviders: [] as unknown[],
   readOnlySchemes: new Set<string>(),
+  trustGranted: new EventEmitter<void>(),
   configurationChanged: new EventEmitter<{ affectsConfiguration(section: string): boolean }>(),
 
   get quickPick(): FakeQuickPick {
@@ -363,6 +364,7 @@ export const api = {
       get: (name: string, otherwise: unknown) => (editor.settings.has(`${section}.${name}`) ? editor.settings.get(`${section}.${name}`) : otherwise),
     }),
     onDidChangeConfiguration: editor.configurationChanged.event,
+    onDidGrantWorkspaceTrust: editor.trustGranted.event,
     registerTextDocumentContentProvider(scheme: string, provider: unknown): Disposable {
       editor.contentProviders.set(scheme, provider);
       return new Disposable(() => editor.contentProviders.delete(scheme));

@@ -166,6 +166,14 @@ def test_a_full_cache_changes_nothing() -> None:
     assert terms("decisions about caching") == before
 
 
+def test_long_runs_of_unspaced_script_are_not_kept_since_they_hardly_come_again() -> None:
+    analysis._TERMS.forget()
+    run = "窑火在夜里需要有人看守"
+    assert terms(f"{run}。{run}") == 2 * terms(run)
+    assert term_counts(f"看守。{run}")["看守"] == 2
+    assert set(analysis._TERMS) == {"看守"}
+
+
 def test_threads_get_the_terms_of_their_own_words() -> None:
     words = [
         f"{stem}{ending}" for stem in ("decid", "configur", "index", "embed") for ending in ("ing", "ed", "s", "ations")

@@ -175,6 +175,21 @@ def test_the_best_are_those_of_reading_everything(
         assert answers[:3] == answers[3:]
 
 
+@pytest.mark.parametrize("count", [0, 300])
+def test_words_of_drawers_that_are_not_there_find_nothing(store: Store, count: int) -> None:
+    drawers = state("random", count, seed=8) if count else NO_DRAWERS
+    index(store, drawers, seed=4)
+    with store.read() as connection:
+        expected = Words(connection, Scope(drawers, drawers.is_live), TERMS, None)
+        edit = PostingsEdit()
+        edit.replace(count + 7, {}, dict.fromkeys(TERMS, TermPlaces(1, 1)))
+        store.write(edit.write)
+    with store.read() as connection:
+        found = Words(connection, Scope(drawers, drawers.is_live), TERMS, None)
+    assert found.bm25.tobytes() == expected.bm25.tobytes()
+    assert [one.matches for one in found.postings] == [one.matches for one in expected.postings]
+
+
 def test_superseded_drawers_in_scope_count_and_those_outside_do_not(store: Store) -> None:
     drawers = state("random", 300, seed=8)
     index(store, drawers, seed=4)

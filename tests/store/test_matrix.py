@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from types import ModuleType
 from typing import Any
 
 import numpy as np
@@ -69,11 +70,30 @@ def test_all_rows_and_few_rows_have_the_same_products(monkeypatch: pytest.Monkey
 
 
 def test_numpy_alone_gives_the_same_bits(monkeypatch: pytest.MonkeyPatch) -> None:
-    assert matrix.kernels is not None
+    monkeypatch.setattr(matrix, "kernels", pytest.importorskip("numkong", exc_type=ImportError))
     view, asked = matrix.of_vectors(vectors(1_000, 384)), matrix.question(vectors(1, 384, seed=1)[0])
     found = all_products(view, asked)
     monkeypatch.setattr(matrix, "kernels", None)
     assert all_products(view, asked).tobytes() == found.tobytes()
+
+
+def test_a_library_is_used_only_if_it_multiplies_right_here(caplog: pytest.LogCaptureFixture) -> None:
+    def library(largest: float) -> ModuleType:
+        def cdist(asked: Any, rows: Any, metric: str, *, out: Any) -> None:
+            assert metric == "dot"
+            pairs = rows.astype(np.float32) * asked.astype(np.float32)
+            # In pairs, as 16-bit sums are: those of two products of 127 and 127 need no more than 32,258.
+            out[:] = np.add.reduceat(pairs, np.arange(0, pairs.shape[1], 2), axis=1).clip(-largest, largest).sum(1)
+
+        made = ModuleType("made")
+        made.cdist = cdist  # type: ignore[attr-defined]
+        return made
+
+    assert matrix.is_exact(library(32_767))
+    assert caplog.records == []
+    assert not matrix.is_exact(library(32_000))
+    assert not matrix.is_exact(ModuleType("lacks_it"))
+    assert len(caplog.records) == 2
 
 
 @pytest.mark.parametrize("bad", [np.nan, np.inf, 3e38])
@@ -97,6 +117,19 @@ def test_rows_that_come_later_show_in_no_older_view(monkeypatch: pytest.MonkeyPa
     made.put(np.arange(3, 11), np.arange(3, 11), rows[3:])
     assert all_products(view, matrix.question(rows[0])).tolist() == before
     assert made.view().near(np.array([10, 2]))[0] == pytest.approx(rows[10], abs=0.01)
+
+
+def test_rows_behind_the_last_chunk_that_has_a_vector_can_be_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(matrix, "CHUNK_ROWS", 4)
+    made = matrix.Matrix()
+    rows = vectors(4, 8)
+    made.put(np.arange(4), np.arange(4), rows)
+    made.reach(9)
+    view, asked = made.view(), matrix.question(rows[0])
+    wanted = np.array([8, 0, 4])
+    assert view.products(asked, wanted).tolist() == all_products(view, asked)[wanted].tolist()
+    assert view.products(asked, wanted)[[0, 2]].tolist() == [0.0, 0.0]
+    assert not view.near(wanted)[[0, 2]].any()
 
 
 def save_vectors(store: Any, rows: Float32) -> None:

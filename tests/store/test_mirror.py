@@ -103,6 +103,25 @@ def test_changing_the_model_drops_the_other_models_vectors(store: Any, save: Any
         assert vectors.pending_count(connection) == 0
 
 
+def test_after_a_vector_that_is_none_was_mended_the_mirror_is_whole(store: Any, save: Any) -> None:
+    store.use_model("m")
+    save(store, "/a.jsonl", exchange("1"))
+    embed_pending(store, random.Random(1), 10)
+    with store.read_with_drawers() as (_, snapshot):
+        assert snapshot.has_vector.all()
+    save(store, "/a.jsonl", exchange("2", "Who tends the kiln?", ordinal=1), exchange("3", "And now?", ordinal=2))
+    embed_pending(store, random.Random(2), 10)
+    good = store.write(lambda c: c.execute("SELECT vector FROM vectors WHERE id=2").fetchone())[0]
+    store.write(lambda c: c.execute("UPDATE vectors SET vector=? WHERE id=2", (good + b"\0",)))
+    for _ in range(2):
+        with pytest.raises(ValueError, match="cannot reshape"), store.read_with_drawers():
+            pass
+    store.write(lambda c: c.execute("UPDATE vectors SET vector=? WHERE id=2", (good,)))
+    with store.read_with_drawers() as (_, snapshot):
+        assert view(snapshot) == fresh(store)
+        assert len(view(snapshot)) == 3
+
+
 def test_superseded_drawers_are_known_but_not_live(store: Any, save: Any) -> None:
     save(store, "/a.jsonl", exchange("1"), exchange("2", "Other?", ordinal=1, is_superseded=True))
     with store.read_with_drawers() as (_, snapshot):
@@ -266,6 +285,31 @@ def test_where_much_changes_everything_is_loaded_once(store: Any, save: Any, mon
     save(store, "/a.jsonl", *(exchange(str(number), f"Jug {number}?", ordinal=number) for number in range(20)))
     with store.read_with_drawers() as (_, snapshot):
         assert len(snapshot.drawers) == 20
+        assert view(snapshot) == fresh(store)
+
+
+def test_many_new_vectors_are_loaded_in_batches(store: Any, save: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(mirror, "_FEW_ROWS", 4)
+    monkeypatch.setattr(mirror, "_BATCH_ROWS", 5)
+    monkeypatch.setattr(statement_mirror, "_BATCH_ROWS", 5)
+    store.use_model("m")
+    save(store, "/a.jsonl", *(exchange(str(n), f"Jar {n}? We keep it dark.", ordinal=n) for n in range(20)))
+    with store.read_with_drawers():
+        pass
+    embed_pending(store, random.Random(1), 1_000)
+    sizes: list[int] = []
+    unpacked = matrix.unpacked
+
+    def counted(stored: Any) -> Any:
+        sizes.append(len(stored))
+        return unpacked(stored)
+
+    monkeypatch.setattr(matrix, "unpacked", counted)
+    with store.read_with_drawers() as (_, snapshot):
+        assert snapshot.has_vector.all()
+        assert len(snapshot.statements.runs) == 20
+        assert sum(sizes) == 40
+        assert max(sizes) <= 10
         assert view(snapshot) == fresh(store)
 
 

@@ -11,6 +11,8 @@ import pytest
 from support.exchanges import exchange
 from support.old_store import make_schema_2
 
+from palace_daemon.embed import registry
+from palace_daemon.errors import StoreFullError
 from palace_daemon.store import backups, check, forgetting, migrations, salvage, spaces, sqlite, vectors
 from palace_daemon.store.writer import Writer
 
@@ -107,6 +109,31 @@ def test_a_migration_that_is_broken_off_leaves_the_store_as_it_was(
     assert state_of(old) == state_of(now)
 
 
+def test_why_a_migration_failed_is_told_where_the_database_has_undone_it_already(
+    old: Path, now: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fill_the_disk(connection: sqlite.Connection) -> None:
+        connection.execute("ROLLBACK")  # as SQLite may when a write fails
+        raise StoreFullError("no space left")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(migrations, "MIGRATIONS", (*migrations.MIGRATIONS[:-1], fill_the_disk))
+        with pytest.raises(StoreFullError):
+            Writer(old)
+    Writer(old).close()
+    assert state_of(old) == state_of(now)
+
+
+def test_an_older_store_that_lacks_what_the_migration_replaces_is_migrated(old: Path, now: Path) -> None:
+    connection = sqlite.open_writer(old)
+    connection.execute("DROP TRIGGER vectors_added")
+    connection.execute("DROP TRIGGER vectors_gone")
+    connection.execute("DROP INDEX vectors_generation")
+    connection.close()
+    Writer(old).close()
+    assert state_of(old) == state_of(now)
+
+
 def test_vectors_that_were_none_are_told_and_made_again(old: Path, open_store: Any) -> None:
     connection = sqlite.open_writer(old)
     connection.execute("UPDATE vectors SET vector=x'00' WHERE id=3")
@@ -174,6 +201,11 @@ def test_vectors_are_taken_out_of_a_damaged_store_of_either_schema(old: Path, no
         assert connection.execute("SELECT number FROM spaces WHERE model=?", (NEW,)).fetchone() == (spaces.number(NEW),)
         connection.close()
     assert found == [expected["vectors"]] * 2
+
+
+def test_no_two_models_of_ours_share_a_number_now_or_soon() -> None:
+    models = [f"{model}@{version}" for model in registry.model_ids() for version in range(200)]
+    assert len({spaces.number(model) for model in ("", *models)}) == 1 + len(models) > 200
 
 
 def test_numbers_of_spaces_follow_from_the_fingerprint_alone() -> None:

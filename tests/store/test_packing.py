@@ -67,6 +67,15 @@ def test_a_vector_that_held_no_numbers_keeps_its_width_and_is_of_no_length(odd: 
     assert packing.unpack(packing.pack_former([row.tobytes()])).tolist() == [[0.0, 0.0]]
 
 
+@pytest.mark.parametrize("scale", ["0000c07f", "0000807f", "ffff7f7f"], ids=["no number", "infinite", "too large"])
+@pytest.mark.parametrize("steps", ["0000ff7f", "00000000"])
+def test_a_damaged_scale_harms_its_own_vector_alone(scale: str, steps: str) -> None:
+    row = np.array([[0.6, 0.8]], np.float32)
+    held = packing.unpack([bytes.fromhex(scale + steps), *packing.pack(row)])
+    assert held[1] == pytest.approx(row[0], abs=1e-4)
+    assert not (held[0] == row[0]).any()
+
+
 def test_former_vectors_of_several_widths_keep_their_places() -> None:
     rows = [unit_rows(1, dim)[0] for dim in (4, 8, 4, 8, 2)]
     assert packing.pack_former([row.tobytes() for row in rows]) == [packing.pack(row[None])[0] for row in rows]

@@ -32,6 +32,21 @@ def test_a_scan_waits_for_no_helper_that_is_busy_elsewhere() -> None:
         one.finish()
 
 
+def test_without_a_thread_to_be_had_whoever_asks_does_it_all(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(_: threading.Thread) -> None:
+        raise RuntimeError("can't start new thread")
+
+    for _ in range(64):  # more than may help at once: none of them may count as one that does
+        done: list[int] = []
+        with monkeypatch.context() as patch:
+            patch.setattr(threading.Thread, "start", refuse)
+            begun = Scan([functools.partial(done.append, at) for at in (1, 2)])
+        begun.finish()
+        assert done == [1, 2]
+    assert scan._FREE.acquire(blocking=False)
+    scan._FREE.release()
+
+
 def test_what_a_piece_raises_is_raised_to_whoever_asks() -> None:
     def fail() -> None:
         raise ValueError("broken")

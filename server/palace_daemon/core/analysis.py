@@ -54,6 +54,7 @@ _ID_CHARS = 10
 _ID_FLIPS = 0.45  # "OAuth2Token" has 0.40
 _BLOB_SAMPLE = 256
 _CACHED_CHUNK_CHARS = 64
+_CACHED_UNSPACED_CHARS = 8  # a longer run hardly comes again, and the many terms of such would make 120 MB
 _CACHED_CHUNKS = 65_536  # about 20 MB when full
 _CACHED_STEMS = 32_768
 _CACHED_PLACES = 4_096
@@ -220,13 +221,24 @@ def _expanded(chunk: str) -> tuple[str, ...]:
     """Return the terms of one chunk; most are plain words, and soon done."""
     if chunk.isascii() and chunk.isalpha() and (chunk.islower() or chunk.istitle()):
         terms: Iterable[str] = (_stem(chunk.lower()[:TERM_CHARS_MAX]),)
+    elif _is_unspaced(chunk):
+        terms = _grams(chunk)
     else:
         terms = (term for term, _ in _expand(chunk))
     # Interned, since the stored form of a corpus holds each term many times.
     return tuple(map(sys.intern, terms))
 
 
-_TERMS = Remembered(_expanded, entries=_CACHED_CHUNKS, longest=_CACHED_CHUNK_CHARS)
+class _Terms(Remembered[tuple[str, ...]]):
+    """The terms of chunks; those of long runs of unspaced script are worked out each time."""
+
+    def __missing__(self, chunk: str) -> tuple[str, ...]:
+        if len(chunk) > _CACHED_UNSPACED_CHARS and _is_unspaced(chunk):
+            return _expanded(chunk)
+        return super().__missing__(chunk)
+
+
+_TERMS = _Terms(_expanded, entries=_CACHED_CHUNKS, longest=_CACHED_CHUNK_CHARS)
 
 
 class _PlacesByNumber(dict[int, TermPlaces]):
@@ -244,8 +256,8 @@ _PLACES = _PlacesByNumber()
 
 def _expand(chunk: str) -> Iterator[_Pair]:
     """Yield the terms of one chunk, whole before parts."""
-    if chunk[0] >= _FIRST_UNSPACED and _UNSPACED_START.match(chunk):
-        yield from _grams(chunk)
+    if _is_unspaced(chunk):
+        yield from zip(*[_grams(chunk)] * 2, strict=True)
         return
     body = chunk.rstrip("+#")
     segments = _SEGMENT.split(body)
@@ -258,18 +270,24 @@ def _expand(chunk: str) -> Iterator[_Pair]:
         yield from _expand_segment(segment)
 
 
-def _grams(run: str) -> Iterator[_Pair]:
-    """Yield the bigrams of a run of unspaced script, and the characters that can stand alone."""
+def _is_unspaced(chunk: str) -> bool:
+    return chunk[0] >= _FIRST_UNSPACED and _UNSPACED_START.match(chunk) is not None
+
+
+def _grams(run: str) -> list[str]:
+    """Return the bigrams of a run of unspaced script, and the characters that can stand alone."""
     if len(run) == 1:
-        yield run, run
-        return
+        return [run]
     folded = run.casefold()
-    for here, char in enumerate(folded):
-        if _STANDS_ALONE.match(char):
-            yield char, char
-        if here + 1 < len(folded):
-            pair = folded[here : here + 2]
-            yield pair, pair
+    alone = set(_STANDS_ALONE.findall(folded))
+    found = []
+    for char, after in pairwise(folded):
+        if char in alone:
+            found.append(char)
+        found.append(char + after)
+    if folded[-1] in alone:
+        found.append(folded[-1])
+    return found
 
 
 def _expand_segment(segment: str) -> Iterator[_Pair]:

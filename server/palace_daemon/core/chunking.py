@@ -6,8 +6,9 @@ Invariants:
   pieces included; :func:`join` gives both back.
 * No rendered drawer has more than ``counter.max_tokens`` tokens.
 * The cut is greedy from the front and decides on each piece by looking at no more text than a drawer can hold. So when
-  a reply grows at its end, the drawers before the last two stay as they were and keep their vectors; :func:`cut` can
-  go on from those that :func:`unchanged` names.
+  a reply grows at its end, the drawers before the last two stay as they were and keep their vectors, but for that of
+  the question, if only two follow: what it takes of a reply may depend on where that ends. :func:`cut` can go on from
+  those that :func:`unchanged` names.
 
 Pure functions, safe from any thread; the same input gives the same drawers.
 """

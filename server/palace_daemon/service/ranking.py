@@ -20,7 +20,7 @@ from palace_daemon.store.sqlite import Connection
 CANDIDATES_MIN = 200
 """Drawers that are read closely at first; more are where one of those left out could still be among the best."""
 TYPICAL_READ_MAX = 256
-"""Drawers whose stored vectors are read for a median; of more the rounded vectors give it, off by some 1e-5."""
+"""Drawers whose stored vectors are read for a median; of more the rounded vectors give it, off by some 1e-4."""
 Rows = NDArray[np.int64]
 Float64 = NDArray[np.float64]
 
@@ -59,7 +59,11 @@ class Words:
         held = postings.read(connection, term)
         rows = self._scope.state.known_rows_of(held.ids)
         frequencies, masks = held.frequencies, held.masks
-        kept = self._scope.members[rows]
+        kept = rows >= 0
+        if kept.all():
+            kept = self._scope.members[rows]
+        else:  # a damaged index has words of drawers that are not there
+            kept[kept] = self._scope.members[rows[kept]]
         if not kept.all():
             rows, frequencies, masks = rows[kept], frequencies[kept], masks[kept]
         if not (rows[1:] > rows[:-1]).all():  # rows follow the ids but for drawers that changed

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import functools
 import json
+import logging
 from collections.abc import Callable, Sequence
 from types import ModuleType
 from typing import NamedTuple
@@ -24,13 +25,7 @@ from palace_daemon.store import packing
 from palace_daemon.store.columns import Column
 from palace_daemon.store.sqlite import Connection
 
-kernels: ModuleType | None
-try:
-    import numkong
-
-    kernels = numkong
-except ImportError:  # no wheel for this system: numpy comes to the same products, more slowly
-    kernels = None
+logger = logging.getLogger(__name__)
 
 CHUNK_ROWS = 16_384
 """Rows in one piece of the matrix: 6.3 MB at 384 dimensions."""
@@ -41,9 +36,43 @@ Rows = NDArray[np.int64]
 _LARGEST = 127
 _UNHEARD_OF = 1e6
 """No number of a vector of length 1 is as large."""
+_CHECKED_ROWS, _CHECKED_DIMS = 41, (384, 37)
 _CACHED_ROWS = 256
 """Rows that are worked on at once: they stay in the processor's cache."""
 _READ = "SELECT id, vector FROM vectors WHERE id IN (SELECT value FROM json_each(?)) ORDER BY id"
+
+
+def _library() -> ModuleType | None:
+    try:
+        import numkong  # noqa: PLC0415 - numpy does without it
+    except ImportError:  # no wheel for this system: numpy comes to the same products, more slowly
+        return None
+    return numkong if is_exact(numkong) else None
+
+
+def is_exact(library: ModuleType) -> bool:
+    """Return whether the products of ``library`` are those of whole numbers on this processor.
+
+    It picks its code by the processor, and bounds are worth nothing where one of them saturates.
+    """
+    try:
+        for dim in _CHECKED_DIMS:
+            numbers = np.arange(_CHECKED_ROWS * dim) * 89 % (2 * _LARGEST + 1) - _LARGEST
+            rows = numbers.astype(np.int8).reshape(_CHECKED_ROWS, dim)
+            rows[1], rows[2] = _LARGEST, -_LARGEST
+            found = np.empty(len(rows), np.float32)
+            for at in range(4):
+                library.cdist(rows[at : at + 1], rows, "dot", out=found[None])
+                if not np.array_equal(found, rows.astype(np.float32) @ rows[at].astype(np.float32)):
+                    logger.warning("%s multiplies wrongly on this processor: numpy is used", library.__name__)
+                    return False
+    except Exception:
+        logger.exception("%s cannot be used: numpy is", library.__name__)
+        return False
+    return True
+
+
+kernels = _library()
 
 
 def unpacked(stored: Sequence[bytes]) -> Float32:
@@ -170,8 +199,9 @@ class View(NamedTuple):
             numbers = rows[order] // CHUNK_ROWS
             bounds = np.flatnonzero(np.r_[True, numbers[1:] != numbers[:-1]]).tolist()
             for start, end in zip(bounds, [*bounds[1:], len(rows)], strict=True):
-                chosen = order[start:end]
-                found[chosen] = self.chunks[int(numbers[start])][rows[chosen] % CHUNK_ROWS]
+                chosen, number = order[start:end], int(numbers[start])
+                if number < len(self.chunks):  # the last rows have no chunk while none of them has a vector
+                    found[chosen] = self.chunks[number][rows[chosen] % CHUNK_ROWS]
         return found
 
     def near(self, rows: Rows) -> Float32:

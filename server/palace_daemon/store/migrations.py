@@ -259,9 +259,9 @@ def _m002_hold_several_spaces(connection: Connection) -> None:
 
 
 _M003_BEFORE = (
-    "DROP TRIGGER vectors_added",
-    "DROP TRIGGER vectors_gone",
-    "DROP INDEX vectors_generation",
+    "DROP TRIGGER IF EXISTS vectors_added",
+    "DROP TRIGGER IF EXISTS vectors_gone",
+    "DROP INDEX IF EXISTS vectors_generation",
     "ALTER TABLE vectors RENAME TO vectors_before",
     # Five rows of 384 dimensions fill a page, see packing.py; `space` is the number of spaces.py.
     """CREATE TABLE vectors(
@@ -381,7 +381,8 @@ def migrate(connection: Connection) -> int:
                 applied += 1
             connection.execute("COMMIT")
         except BaseException:
-            connection.execute("ROLLBACK")
+            if connection.in_transaction:  # a full disk can have rolled back already: the cause is to be told
+                connection.execute("ROLLBACK")
             raise
     check_version(connection)
     return applied

@@ -60,6 +60,7 @@ _LOAD_ALL = _LOAD.format(how="NOT INDEXED", which="1")
 _LOAD_CHANGED = _LOAD.format(how="INDEXED BY drawers_generation", which="d.generation>?")
 _LOAD_SOME = _LOAD.format(how="NOT INDEXED", which="d.id IN (SELECT value FROM json_each(?))")
 _COUNT_CHANGED = "SELECT count(*) FROM drawers INDEXED BY drawers_generation WHERE generation>?"
+_COUNT_EMBEDDED = "SELECT count(*) FROM vectors INDEXED BY vectors_generation WHERE space=? AND generation>?"
 _LOAD_EMBEDDED = (
     "SELECT d.id, v.id, v.vector FROM vectors v INDEXED BY vectors_generation"
     " CROSS JOIN drawers d INDEXED BY drawers_text ON d.text_hash=v.text_hash"
@@ -95,8 +96,7 @@ class Mirror:
             if since < 0 or model != self._snapshot.model or since < pruned or self._is_wasteful():
                 self._load(connection, generation, model)
             elif generation != since:
-                (changed,) = connection.execute(_COUNT_CHANGED, (since,)).fetchone()
-                if changed > _WASTE_MAX * max(self._drawers.count, _FEW_ROWS):
+                if self._has_much_changed(connection, model, since):
                     self._load(connection, generation, model)
                 else:
                     self._follow(connection, generation, model, since)
@@ -106,6 +106,15 @@ class Mirror:
         return any(
             kept.count > _FEW_ROWS and kept.dead_count > _WASTE_MAX * kept.count
             for kept in (self._drawers, self._statements)
+        )
+
+    def _has_much_changed(self, connection: Connection, model: str, since: int) -> bool:
+        """Return whether to load anew, which goes in batches: following holds all that it reads at once."""
+        (changed,) = connection.execute(_COUNT_CHANGED, (since,)).fetchone()
+        (embedded,) = connection.execute(_COUNT_EMBEDDED, (spaces.number(model), since)).fetchone()
+        held = self._drawers.count + self._statements.count
+        return bool(
+            changed > _WASTE_MAX * max(self._drawers.count, _FEW_ROWS) or embedded > max(_WASTE_MAX * held, _FEW_ROWS)
         )
 
     def _load(self, connection: Connection, generation: int, model: str) -> None:
@@ -118,24 +127,32 @@ class Mirror:
         self._snapshot = drawers.view(generation, model, statements.view(generation))
 
     def _follow(self, connection: Connection, generation: int, model: str, since: int) -> None:
-        """Load what changed. All is read before anything is written down: an error leaves things as they were."""
+        """Load what changed. All is read before anything is written down: an error leaves things as they were.
+
+        Where writing it down fails, as a stored vector that is none makes it, nothing is held any more: half a change
+        is no state, and the next one would go on from it.
+        """
         gone = [
             row[0] for row in connection.execute("SELECT drawer_id FROM removed_drawers WHERE generation>?", (since,))
         ]
         space = spaces.number(model)
         changed = [_Loaded(*row) for row in connection.execute(_LOAD_CHANGED, (space, since))]
         embedded = connection.execute(_LOAD_EMBEDDED, (space, since, since)).fetchall()
-        again = [row[0] for row in embedded if self._drawers.has_vector(row[0])]
+        again = {row[0] for row in embedded if self._drawers.has_vector(row[0])}
         if again:
-            changed += [_Loaded(*row) for row in connection.execute(_LOAD_SOME, (space, json.dumps(again)))]
+            changed += [_Loaded(*row) for row in connection.execute(_LOAD_SOME, (space, json.dumps(sorted(again))))]
         edit = self._drawers.edit(gone, changed, since)
         said = statement_mirror.changes(
             connection, model, since, changed={one.exchange for one in changed}, gone=edit.gone_exchanges
         )
-        self._drawers.apply(edit, generation)
-        self._drawers.embed([row for row in embedded if row[0] not in again], generation)
-        self._statements.change(said, since, generation)
-        self._snapshot = self._drawers.view(generation, model, self._statements.view(generation))
+        try:
+            self._drawers.apply(edit, generation)
+            self._drawers.embed([row for row in embedded if row[0] not in again], generation)
+            self._statements.change(said, since, generation)
+            self._snapshot = self._drawers.view(generation, model, self._statements.view(generation))
+        except BaseException:
+            self._snapshot = NO_DRAWERS
+            raise
 
 
 class _Edit(NamedTuple):

@@ -36,7 +36,8 @@ def unpack(rows: Sequence[bytes]) -> Float32:
     """Return stored vectors of one model, at least one, as float32 ``[n, dim]``."""
     table = np.frombuffer(b"".join(rows), np.uint8).reshape(len(rows), -1)
     found = table[:, _SCALE_BYTES:].view("<i2").astype(np.float32)
-    found *= np.ascontiguousarray(table[:, :_SCALE_BYTES]).view("<f4")
+    with np.errstate(over="ignore", invalid="ignore"):  # a damaged scale harms its own row alone
+        found *= np.ascontiguousarray(table[:, :_SCALE_BYTES]).view("<f4")
     return found
 
 

@@ -25,8 +25,7 @@ class Scan:
         self._failure: Exception | None = None
         self._helper: threading.Thread | None = None
         if len(pieces) > 1 and _FREE.acquire(blocking=False):
-            self._helper = threading.Thread(target=self._help, name="palace-scan", daemon=True)
-            self._helper.start()
+            self._helper = _started(self._help)
 
     def finish(self) -> None:
         """Do what is left; when this returns all is done. Raises what a piece raised."""
@@ -49,3 +48,14 @@ class Scan:
             if at >= len(self._pieces):
                 return
             self._pieces[at]()
+
+
+def _started(work: Callable[[], None]) -> threading.Thread | None:
+    """Return a thread that works, or None where the system has none left: then whoever asks does it all."""
+    thread = threading.Thread(target=work, name="palace-scan", daemon=True)
+    try:
+        thread.start()
+    except RuntimeError:
+        _FREE.release()
+        return None
+    return thread

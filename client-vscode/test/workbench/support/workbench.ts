@@ -177,13 +177,16 @@ export class Workbench {
 
   /** The text of the extension's item in the status bar, or undefined where there is none. */
   async status(): Promise<{ text: string; label: string; isError: boolean } | undefined> {
-    const item = this.page.locator(`.statusbar-item[id^="palace.palace-recall"]`).first();
-    if ((await item.count()) === 0) return undefined;
-    return await item.evaluate((element) => ({
-      text: element.textContent.replaceAll("\u00a0", " ").trim(),
-      label: element.querySelector("a")?.getAttribute("aria-label") ?? element.getAttribute("aria-label") ?? "",
-      isError: element.classList.contains("error-kind") || element.classList.contains("warning-kind"),
-    }));
+    // In one step: a locator would wait for an item that goes away between counting and reading.
+    return await this.page.evaluate(() => {
+      const element = document.querySelector('.statusbar-item[id^="palace.palace-recall"]');
+      if (!element) return undefined;
+      return {
+        text: element.textContent.replaceAll("\u00a0", " ").trim(),
+        label: element.querySelector("a")?.getAttribute("aria-label") ?? element.getAttribute("aria-label") ?? "",
+        isError: element.classList.contains("error-kind") || element.classList.contains("warning-kind"),
+      };
+    });
   }
 
   /** Begins to note every text that the status item shows; the function it returns tells them. */
@@ -242,7 +245,7 @@ export class Workbench {
   async untilDialog(fits: RegExp): Promise<string> {
     const box = this.page.locator(".monaco-dialog-box");
     return await until(`a dialog says ${String(fits)}`, async () => {
-      const text = (await box.count()) > 0 ? await box.innerText() : "";
+      const text = (await box.allInnerTexts())[0] ?? "";
       return fits.test(text) ? text : undefined;
     });
   }

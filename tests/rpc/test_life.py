@@ -51,6 +51,57 @@ def is_settled(client: Client) -> bool:
     return not status["sourcesPending"] and not status["vectorsPending"] and status["exchanges"] > 0
 
 
+# ------------------------------------------------------------------------------------------------ within reach
+
+
+def reaches(data_dir: Path) -> int:
+    """Return the process that answers; 0 where none does."""
+    with contextlib.suppress(DaemonError), Client(data_dir) as client:
+        return int(client.request("palace/status")["pid"])
+    return 0
+
+
+def test_a_socket_that_was_removed_is_made_anew_and_nobody_else_starts(
+    daemons: Daemons, tmp_path: Path, wait_until: WaitUntil
+) -> None:
+    data = tmp_path / "data"
+    with Client(data).connect_or_start() as former:
+        pid = former.request("palace/status")["pid"]
+        path = places.socket_path(data)
+        ways: list[Callable[[], None]] = [path.unlink, lambda: shutil.rmtree(path.parent)]
+        for take_away in ways:
+            take_away()
+            assert reaches(data) == 0
+            wait_until(lambda: reaches(data), timeout_s=20)
+            assert reaches(data) == pid == former.request("palace/status")["pid"]
+        path.unlink()
+        with Client(data).connect_or_start() as starting_one:
+            assert starting_one.request("palace/status")["pid"] == pid
+        wait_until(lambda: daemons.pids() == [pid], timeout_s=20)  # one that was started meanwhile finds the lock taken
+        former.request("palace/stop")
+    wait_until(lambda: not daemons.pids(), timeout_s=20)
+    assert not path.exists()
+
+
+def test_a_socket_that_cannot_be_made_anew_is_told_of_once_and_tried_again(
+    tmp_path: Path, runtime_dir: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    path = runtime_dir / "run" / "x.sock"
+    door = endpoint.Door(path)
+    assert door.renewed() is None
+    former = door.listener
+    shutil.rmtree(path.parent)
+    path.parent.write_text("in the way")
+    assert door.renewed() is door.renewed() is None
+    assert [record.levelname for record in caplog.records] == ["WARNING"]
+    path.parent.unlink()
+    listener = door.renewed()
+    assert listener is door.listener is not former
+    former.close()
+    door.close()
+    assert not path.exists()
+
+
 # -------------------------------------------------------------------------------------------- the ground it stands on
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import errno
 import json
+import logging
 import os
 import signal
 import socket
@@ -28,6 +29,8 @@ if sys.platform == "win32":
     import msvcrt
 else:
     import fcntl
+
+logger = logging.getLogger(__name__)
 
 LOCK_NAME = "daemon.lock"
 _BACKLOG = 64
@@ -201,6 +204,41 @@ def remove_socket(path: Path, listener: socket.socket) -> None:
     with contextlib.suppress(OSError):
         if known is None or known == _identity(path):
             path.unlink()
+
+
+class Door:
+    """The daemon's socket, made anew where its file was taken away: by a cleaner of ``/tmp``, by a logout, by hand.
+
+    A daemon without it would hold the lock and be out of reach. Not thread-safe.
+    """
+
+    def __init__(self, path: Path) -> None:
+        """Listen at ``path``; see :func:`listen`."""
+        self._path = path
+        self._is_told = False
+        self.listener = listen(path)
+
+    def renewed(self) -> socket.socket | None:
+        """Return a new listener where the file is gone; the former one is then the caller's to close.
+
+        None where all is well, and where no socket can be made now: that is logged once, and tried again next time.
+        """
+        if os.path.lexists(self._path):
+            return None
+        try:
+            self.listener = listen(self._path)
+        except DaemonError as exc:
+            if not self._is_told:
+                logger.warning("the socket was removed, and cannot be made anew: %s", exc)
+            self._is_told = True
+            return None
+        logger.warning("the socket was removed: made it anew")
+        self._is_told = False
+        return self.listener
+
+    def close(self) -> None:
+        """Stop listening; see :func:`remove_socket`."""
+        remove_socket(self._path, self.listener)
 
 
 def _identity(path: Path) -> tuple[int, int, int]:

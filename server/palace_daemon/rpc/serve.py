@@ -69,24 +69,24 @@ def run(config: Config, *, is_detached: bool = False) -> int:
 
 def _serve(config: Config, stop_wanted: threading.Event, *, is_detached: bool) -> int:
     with contextlib.ExitStack() as doors:
-        listener = tcp = None
+        door = tcp = None
         if hasattr(socket, "AF_UNIX") and sys.platform != "win32":
             path = places.socket_path(config.data_dir)
-            listener = endpoint.listen(path)
-            doors.callback(endpoint.remove_socket, path, listener)
+            door = endpoint.Door(path)
+            doors.callback(door.close)
             logger.info("palace-daemon %s, pid %d, listens on %s", __version__, os.getpid(), path)
         tcp_file = places.tcp_file(config.data_dir)
         loopback.remove_stale(tcp_file)
-        if config.serve.tcp or listener is None:
+        if config.serve.tcp or door is None:
             tcp = loopback.listen(tcp_file, config.serve.tcp_port)
             doors.callback(tcp.close)
             logger.info("port %d on %s, token in %s", tcp.port, loopback.HOST, tcp.path)
-        return _run_loop(config, listener, tcp, stop_wanted, is_detached=is_detached)
+        return _run_loop(config, door, tcp, stop_wanted, is_detached=is_detached)
 
 
 def _run_loop(
     config: Config,
-    listener: socket.socket | None,
+    door: endpoint.Door | None,
     tcp: loopback.Loopback | None,
     stop_wanted: threading.Event,
     *,
@@ -98,7 +98,8 @@ def _run_loop(
 
     daemon = Daemon(config, _open_palace, stop_wanted=stop_wanted)
     _HardStop(stop_wanted).start()
-    asyncio.run(daemon.serve(listener, _let_go_of_streams if is_detached else None, tcp=tcp))
+    on_open = _let_go_of_streams if is_detached else None
+    asyncio.run(daemon.serve(door.listener if door else None, on_open, tcp=tcp, renewed=door.renewed if door else None))
     logger.info("stopped")
     if daemon.failure is None:
         return EXIT_OK

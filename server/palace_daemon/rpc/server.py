@@ -82,6 +82,7 @@ class Daemon:
         on_open: Callable[[], None] | None = None,
         *,
         tcp: Loopback | None = None,
+        renewed: Callable[[], socket.socket | None] | None = None,
     ) -> None:
         """Answer on ``listener`` and ``tcp`` until :meth:`stop`; requests wait while the service is being opened.
 
@@ -89,6 +90,7 @@ class Daemon:
             listener: A listening Unix socket, which stays the caller's.
             on_open: Called on the loop once the service is open.
             tcp: A listening port, which stays the caller's.
+            renewed: Returns what takes the place of ``listener`` once nobody can reach that any more.
         """
         self._loop = asyncio.get_running_loop()
         self._stop_event = asyncio.Event()
@@ -100,12 +102,14 @@ class Daemon:
         servers = await self._listen(listener, tcp)
         telling = asyncio.create_task(self._teller.watch_status())
         opening = asyncio.create_task(self._open_and_watch(shared, on_open))
+        standing = asyncio.create_task(self._stay_within_reach(servers, renewed))
         try:
             await self._stop_event.wait()
         finally:
             for server in servers:
                 server.close()
             telling.cancel()
+            standing.cancel()
             if shared.palace.done():
                 opening.cancel()  # what is left of it is to look whether the daemon is still needed
             await self._close_sessions()
@@ -133,6 +137,16 @@ class Daemon:
             on_tcp = partial(self._on_connection, secret=tcp.secret)
             servers.append(await asyncio.start_server(on_tcp, sock=tcp.listener))
         return servers
+
+    async def _stay_within_reach(
+        self, servers: list[asyncio.Server], renewed: Callable[[], socket.socket | None] | None
+    ) -> None:
+        """Look again and again whether the Unix socket, the first of ``servers``, needs another in its place."""
+        while renewed is not None:
+            await asyncio.sleep(life.LOOK_S)
+            if (listener := renewed()) is not None:
+                former, servers[0] = servers[0], await asyncio.start_unix_server(self._on_connection, sock=listener)
+                former.close()
 
     # --------------------------------------------------------------------------------------------------- service
 

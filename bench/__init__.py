@@ -19,6 +19,7 @@ BENCHES: dict[str, str] = {
     "redaction": "secrets: how fast, how many are missed, how much else is taken for one; beside libraries",
     "mine": "how fast transcripts are parsed, mined, and mined with vectors",
     "probes": "is what you know is there found in your own store, by each model: prints ids and ranks, never text",
+    "ingest": "a large archive: how fast, with how much memory, how steady, and where the time goes",
     "models": "all installed models: which questions move against the default one, and how fast each embeds",
     "recall": "is what was said found again: public sets of questions, through the shipped recall",
     "scale": "what recall, start and adding cost with a large store: seeded, over the socket, with goals beside",

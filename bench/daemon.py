@@ -41,6 +41,15 @@ class RunningDaemon:
             parts = [float(part) for part in told.stdout.strip().replace("-", ":").split(":")]
             return float(sum(part * 60.0**power for power, part in enumerate(reversed(parts))))
 
+    def memory_mb(self, *, is_peak: bool = False) -> float | None:
+        """Return the resident memory of the daemon, or the most it ever had; None where the system does not tell."""
+        name = "VmHWM" if is_peak else "VmRSS"
+        try:
+            lines = Path(f"/proc/{self._process.pid}/status").read_text(encoding="ascii").splitlines()
+        except OSError:
+            return None
+        return next((round(int(line.split()[1]) * 1_024 / 1e6, 1) for line in lines if line.startswith(name)), None)
+
     def wait_until_settled(self) -> dict[str, Any]:
         """Wait until nothing is left to mine or embed; return the status.
 

@@ -18,6 +18,7 @@ from typing import Any
 from palace_daemon import places
 from palace_daemon.bench import machine, talk
 from palace_daemon.bench.fingerprint import STORING, fingerprint
+from palace_daemon.bench.ingest import archive
 from palace_daemon.config import Config, WatchConfig
 from palace_daemon.core import redaction
 from palace_daemon.core.ports import Embedder
@@ -27,8 +28,6 @@ from palace_daemon.embed.hashing import HashingEmbedder
 from palace_daemon.service.build import build
 from palace_daemon.service.watching import find_sources
 from palace_daemon.watch.scripted import ScriptedNotifier
-
-READ_BYTES = 1 << 20
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -97,19 +96,8 @@ def _measure(path: Path, known: list[tuple[str, bytes]], rounds: int, *, with_ve
 
 def _parse(known: Sequence[tuple[str, bytes]], redact: Callable[[str], str]) -> tuple[int, float]:
     """Parse everything in blocks, as mining does; return the number of exchanges and the seconds it took."""
-    count = 0
     began = time.monotonic()
-    for path, data in known:
-        found = formats.detect(path, data[: formats.HEAD_BYTES])
-        if found is None:
-            continue
-        parser = found.open(path, redact)
-        keys: set[str] = set()
-        for start in range(0, len(data), READ_BYTES):
-            keys.update(exchange.key for exchange in parser.feed(data[start : start + READ_BYTES]).exchanges)
-        for result in (parser.take_tail(), parser.finish()):
-            keys.update(exchange.key for exchange in result.exchanges)
-        count += len(keys)
+    count = sum(len(archive.exchanges_of(path, data, redact)) for path, data in known)
     return count, time.monotonic() - began
 
 

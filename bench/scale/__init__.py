@@ -23,6 +23,7 @@ from msgspec import Struct
 from palace_daemon import places
 from palace_daemon.bench import machine, recall_processes
 from palace_daemon.bench.fingerprint import RECALL, STORING, fingerprint
+from palace_daemon.bench.results_folder import make, write
 from palace_daemon.bench.scale import build, offline, online, report, vectors
 from palace_daemon.bench.scale.clients import Filters
 from palace_daemon.bench.scale.progress import Progress
@@ -101,7 +102,7 @@ def run(args: argparse.Namespace) -> int:
         stores=args.stores,
     )
     for folder in filter(None, (args.out, args.stores)):
-        _make(folder)  # before a run takes its time
+        make(folder)  # before a run takes its time
     with recall_processes.sigterm_exits():
         found = measure(args.drawers, settings)
     if args.out:
@@ -248,16 +249,6 @@ def _flat(found: dict[str, Any]) -> dict[str, Any]:
     return {**found["rows"][0], **{name: value for name, value in found.items() if name != "rows"}}
 
 
-def _make(folder: Path) -> None:
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-    except OSError as exc:
-        raise ConfigError(f"cannot make {folder}: {exc.strerror}") from exc
-
-
 def _write(folder: Path, found: dict[str, Any]) -> None:
-    try:
-        (folder / JSON_FILE).write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8")
-        (folder / PICTURE_FILE).write_text(report.picture(found), encoding="utf-8")
-    except OSError as exc:
-        raise ConfigError(f"cannot write to {folder}: {exc.strerror}") from exc
+    write(folder / JSON_FILE, json.dumps(found, indent=1) + "\n")
+    write(folder / PICTURE_FILE, report.picture(found))

@@ -182,7 +182,7 @@ def _ask_in_every_way(
         "minedMeanwhile": added,
         "addToRecallableMs": _add_rounds(client, adding),
         "rssMb": round(status["rssBytes"] / 1e6, 1),
-        "rssPeakMb": _peak_mb(status["pid"]),
+        "rssPeakMb": running.memory_mb(is_peak=True),
     }
 
 
@@ -226,12 +226,3 @@ def _add_rounds(client: Client, adding: Adding) -> float:
 def _holds(client: Client, mark: str) -> bool:
     hits = client.request("palace/recall", {"query": mark, "limit": 1})["hits"]
     return bool(hits) and mark in hits[0]["text"]
-
-
-def _peak_mb(pid: int) -> float | None:
-    """Return the most memory that the daemon ever had; None where the system does not tell."""
-    try:
-        lines = Path(f"/proc/{pid}/status").read_text(encoding="ascii").splitlines()
-    except OSError:
-        return None
-    return next((round(int(line.split()[1]) * 1_024 / 1e6, 1) for line in lines if line.startswith("VmHWM")), None)

@@ -88,7 +88,7 @@ $(CLIENT)/node_modules/.installed: $(CLIENT)/package-lock.json
 		echo '==> installing nodejs and npm'; \
 		apt-get update -qq && apt-get install -y -qq --no-install-recommends nodejs npm >/dev/null || exit 1; \
 	fi; \
-	if ! node -e 'process.exit(Number(process.versions.node.split(".")[0]) < 20)'; then \
+	if ! node -e 'process.exit(Number(process.versions.node.split(".")[0]) < 20 ? 1 : 0)'; then \
 		echo "The extension needs Node 20 or newer; $$(command -v node) is $$(node --version)." >&2; exit 1; \
 	fi
 	@echo '==> installing the tools of the extension into $(CLIENT)/node_modules'

@@ -278,3 +278,13 @@ def test_an_id_that_was_given_out_is_answered_after_a_fork_with_a_smaller_key(pa
     mine(palace, transcripts)
     now = palace.recall(RecallQuery(text="tides", now=0)).hits[0].exchange_id
     assert palace.get(given) == palace.get(given[:8]) == palace.get(now)
+
+
+def test_files_that_hold_nothing_new_say_nothing_of_the_time_left() -> None:
+    job = Job(["/read before", "/new", "/in two parts", "/left"], take_tail=True)
+    job.add("/read before", MineReport(), set(), is_last=True)
+    assert (job.done, job.idle) == (1, 1)
+    job.add("/in two parts", MineReport(lines_read=3), set(), is_last=False)
+    job.add("/in two parts", MineReport(), set(), is_last=True)
+    job.add("/new", MineReport(lines_read=1), set(), is_last=True)
+    assert (job.done, job.idle, job.total) == (3, 1, 4)

@@ -339,7 +339,7 @@ class LivePalace(Answers):
         eta = _Eta()
         while not job.wait(_WAIT_STEP_S):
             self._check(stop)
-            _tell(on_progress, eta, Progress(stage="mine", done=job.done, total=job.total, unit="files"))
+            _tell(on_progress, eta, Progress(stage="mine", done=job.done, total=job.total, unit="files"), job.idle)
         _tell(on_progress, eta, Progress(stage="mine", done=job.total, total=job.total, unit="files"))
 
     def _await_vectors(self, on_progress: ProgressListener | None, stop: StopSignal | None, *, is_bounded: bool) -> str:
@@ -486,9 +486,10 @@ class _Eta:
         return round(passed * (total - done) / done, 1) if done else None
 
 
-def _tell(on_progress: ProgressListener | None, eta: _Eta, progress: Progress) -> None:
+def _tell(on_progress: ProgressListener | None, eta: _Eta, progress: Progress, idle: int = 0) -> None:
+    """Tell a step and the time left at the pace so far; ``idle`` of what is done took no time."""
     if on_progress is not None:
-        on_progress(msgspec.structs.replace(progress, eta_s=eta.of(progress.done, progress.total)))
+        on_progress(msgspec.structs.replace(progress, eta_s=eta.of(progress.done - idle, progress.total - idle)))
 
 
 def _newest_first(found: Iterable[tuple[str, int]]) -> list[tuple[str, int]]:

@@ -27,6 +27,8 @@ class Job:
         self._named = frozenset(named)
         self._left = set(paths)
         self._total = len(self._left)
+        self._idle = 0
+        self._worked: set[str] = set()
         self._lock = threading.Lock()
         self._finished = threading.Event()
         self._report = MineReport()
@@ -44,6 +46,12 @@ class Job:
         """How many of them are read."""
         with self._lock:
             return self._total - len(self._left)
+
+    @property
+    def idle(self) -> int:
+        """How many of those that are read held nothing new: they took no time, and say nothing of the pace."""
+        with self._lock:
+            return self._idle
 
     def waits_for(self, path: str) -> bool:
         """Return whether ``path`` is still to be read."""
@@ -75,7 +83,10 @@ class Job:
                 )
             self._sessions |= sessions
             self._report = added(self._report, report, is_new_file=is_last)
+            if report.lines_read:
+                self._worked.add(path)
             if is_last:
+                self._idle += path not in self._worked
                 self._left.discard(path)
                 if not self._left:
                     self._finished.set()

@@ -157,7 +157,8 @@ class ExchangeStore:
             self._leave(connection, exchange_id, source_id)
             heir = connection.execute(
                 "SELECT p.source_id FROM provenance p JOIN sources s ON s.id=p.source_id WHERE p.exchange_id=?"
-                " ORDER BY p.is_superseded, p.chars DESC, p.is_closed DESC, s.origin<>'', s.path, s.origin LIMIT 1",
+                " ORDER BY p.is_superseded, p.chars DESC, p.is_closed DESC, s.origin<>'',"
+                f" {variants.by_name('s')}, s.origin LIMIT 1",
                 (exchange_id,),
             ).fetchone()
             if heir is not None:
@@ -182,6 +183,7 @@ class ExchangeStore:
         for family in sorted(report.families):
             settled = variants.settle(connection, family)
             for exchange_id in settled.united:
+                report.sessions_to_recut.add(self._session_of(connection, exchange_id))
                 self._drawers.remove(connection, exchange_id, report)
                 connection.execute("DELETE FROM exchanges WHERE id=?", (exchange_id,))
             for exchange_id in settled.touched:
@@ -232,6 +234,10 @@ class ExchangeStore:
             values,
         )
         return self._session_row(connection, facts.agent, facts.session_id)
+
+    @staticmethod
+    def _session_of(connection: Connection, exchange_id: int) -> int:
+        return int(connection.execute("SELECT session_id FROM exchanges WHERE id=?", (exchange_id,)).fetchone()[0])
 
     @staticmethod
     def _session_row(connection: Connection, agent: str, native_id: str) -> int:
@@ -408,8 +414,8 @@ class ExchangeStore:
         owner, can_be_read = connection.execute(
             "SELECT p.source_id, s.state<>'gone' AND s.origin='' FROM provenance p"
             " JOIN sources s ON s.id=p.source_id JOIN sessions n ON n.id=p.session_id WHERE p.exchange_id=?"
-            " ORDER BY p.is_superseded, p.chars DESC, p.is_closed DESC, s.origin<>'', n.native_id, s.path, s.origin"
-            " LIMIT 1",
+            " ORDER BY p.is_superseded, p.chars DESC, p.is_closed DESC, s.origin<>'', n.native_id,"
+            f" {variants.by_name('s')}, s.origin LIMIT 1",
             (exchange_id,),
         ).fetchone()
         stored_owner, stored_session, stored_hash = connection.execute(
@@ -454,7 +460,7 @@ class ExchangeStore:
             "SELECT p.source_id FROM exchanges e JOIN provenance p ON p.exchange_id=e.id"
             " JOIN sources s ON s.id=p.source_id JOIN sessions n ON n.id=p.session_id"
             " WHERE e.id=? AND e.owner_source_id=? AND p.is_superseded=0 AND s.state<>'gone' AND s.origin=''"
-            " ORDER BY p.chars DESC, p.is_closed DESC, n.native_id, s.path LIMIT 1",
+            f" ORDER BY p.chars DESC, p.is_closed DESC, n.native_id, {variants.by_name('s')} LIMIT 1",
             (exchange_id, source_id),
         ).fetchone()
         if row is not None:

@@ -2,7 +2,7 @@
 
 The ways of a key share its *family*: the first bears the plain key, each other one ``<key>~<name>``. Which is the
 first does not depend on the order of reading: ways that stand come before superseded ones, then the session and the
-path of the owner decide. Where a way comes, goes or changes, :func:`settle` unites those that have become one and
+file of the owner decide. Where a way comes, goes or changes, :func:`settle` unites those that have become one and
 names the rest anew. An id that was given out is answered for ever, so former keys stay.
 """
 
@@ -34,6 +34,16 @@ def content_hash(*texts: str) -> bytes:
         normal = unicodedata.normalize("NFC", text.replace("\r\n", "\n")).strip().encode()
         digest.update(len(normal).to_bytes(8, "little") + normal)
     return digest.digest()
+
+
+def by_name(sources: str) -> str:
+    """Return the SQL that orders files where nothing else does: by their own names, then by their paths.
+
+    A name stays when an agent moves a file to its archive, and often begins with a time: a fork comes after what it
+    was forked from.
+    """
+    path = f"{sources}.path"
+    return f"substr({path}, length(rtrim({path}, replace({path}, '/', ''))) + 1), {path}"
 
 
 def family_of(key: str) -> str:
@@ -144,7 +154,7 @@ def _ways(connection: Connection, family: str) -> list[_Way]:
         "SELECT e.id, e.key, e.user_hash, length(e.user_text), e.reply_text, e.owner_source_id, s.native_id"
         " FROM exchange_keys k JOIN exchanges e ON e.id=k.exchange_id JOIN sessions s ON s.id=e.session_id"
         " JOIN sources o ON o.id=e.owner_source_id WHERE k.key=? OR (k.key>? AND k.key<?)"
-        " GROUP BY e.id ORDER BY e.is_superseded, s.native_id, o.path, o.origin, e.content_hash, e.reply_text",
+        f" GROUP BY e.id ORDER BY e.is_superseded, s.native_id, {by_name('o')}, o.origin, e.content_hash, e.reply_text",
         (family, f"{family}{VARIANT}", f"{family}{VARIANT}{_AFTER_ALL}"),
     ).fetchall()
     return [_Way(*row) for row in rows]

@@ -61,6 +61,7 @@ soak: setup ## the long runs: kills in the middle of mining, damaged and very la
 	@PALACE_HISTORIES=500 $(BIN)/python -m pytest tests/service/test_any_history.py
 	@PALACE_LARGE_MB=300 $(BIN)/python -m pytest -s tests/service/test_large_sources.py
 	@PALACE_LOAD_S=600 $(BIN)/python -m pytest -s tests/rpc/test_load.py
+	@PALACE_DAY_S=7200 $(BIN)/python -m pytest tests/e2e/test_working_day.py
 	@for round in 1 2 3 4 5 6 7 8 9 10; do $(BIN)/python -m pytest -q tests/e2e/test_live_daemon.py || exit 1; done
 
 bench: $(VENV)/.installed ## measure; without ARGS a few figures of everything, ARGS=embed runs one

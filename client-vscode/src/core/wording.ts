@@ -94,10 +94,10 @@ export function withOffset(when: Date): string {
 /** What is looked at of a line that is shown shortened: transcripts have lines of megabytes. */
 const LINE_CHARS_MAX = 2_000;
 
-/** The first line with words, cut after `most` characters. */
+/** The first line with words, without the back-ticks of code, cut after `most` characters. */
 export function firstLine(text: string, most = 120): string {
   const [line = ""] = /\S[^\r\n]*/.exec(text) ?? [];
-  return cut(visible(beginning(line, LINE_CHARS_MAX)).replace(/\s+/g, " ").trim(), most);
+  return cut(visible(beginning(line, LINE_CHARS_MAX)).replace(/`+/g, "").replace(/\s+/g, " ").trim(), most);
 }
 
 /** At most `most` characters; what is cut ends in an ellipsis, and never inside a surrogate pair. */

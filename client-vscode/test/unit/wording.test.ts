@@ -43,6 +43,7 @@ test("the caller's clock names the same moment, with its own offset", () => {
 test("a first line has words, on one line, and is cut between characters", () => {
   assert.equal(firstLine("\n\n  a\t b \r\nc"), "a b");
   assert.equal(firstLine("  \n "), "");
+  assert.equal(firstLine("Why does `sqlite3` wait?"), "Why does sqlite3 wait?");
   assert.equal(cut("abcdef", 4), "abc…");
   assert.equal(cut("ab😀cd", 4), "ab…");
 });

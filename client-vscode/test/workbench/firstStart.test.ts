@@ -13,7 +13,7 @@ test("on a machine without transcripts the status bar, the view and Recall say t
       await window.untilStatus(/^0\b/);
       await window.showView();
       await until("the empty view invites", async () => (await window.welcome()).includes("No sessions yet"), { seen: () => window.welcome() });
-      assert.match(await window.welcome(), /Mine Now[^]*Connect an Agent[^]*Show Status/);
+      assert.match(await window.welcome(), /Mine Now[^]*connect an agent[^]*where Palace looks/);
       await window.screenshot("first-start-view");
 
       await window.command("Palace: Recall…");

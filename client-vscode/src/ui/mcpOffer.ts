@@ -6,21 +6,13 @@ import * as vscode from "vscode";
 
 import { inWords } from "../core/errors";
 import { run as runProgram, type Run } from "../core/processes";
-import type { McpServer, McpServerProvider } from "./newerVscode";
+import type { MakeServer, McpServer, McpServerProvider } from "./newerVscode";
 import type { Parts } from "./parts";
 
 const LABEL = "Palace";
 /** Looking is quick, while importing the SDK takes a second. */
 const PROBE = "import sys; from importlib.util import find_spec; sys.exit(find_spec('mcp') is None)";
 const PROBE_MS = 20_000;
-
-type MakeServer = new (
-  label: string,
-  command: string,
-  args: readonly string[],
-  env: Readonly<Record<string, string>>,
-  version: string,
-) => McpServer;
 
 interface Offered {
   readonly commandLine: readonly string[];

@@ -37,6 +37,15 @@ export interface McpServerProvider {
   resolveMcpServerDefinition(server: McpServer): Promise<McpServer | undefined>;
 }
 
+/** Makes the definition of a server that is a program. */
+export type MakeServer = new (
+  label: string,
+  command: string,
+  args: readonly string[],
+  env: Readonly<Record<string, string>>,
+  version: string,
+) => McpServer;
+
 interface NewerVscode {
   readonly lm?: {
     registerTool?(name: string, tool: Tool): vscode.Disposable;
@@ -44,13 +53,7 @@ interface NewerVscode {
   };
   readonly LanguageModelToolResult?: new (content: readonly object[]) => object;
   readonly LanguageModelTextPart?: new (text: string) => object;
-  readonly McpStdioServerDefinition?: new (
-    label: string,
-    command: string,
-    args: readonly string[],
-    env: Readonly<Record<string, string>>,
-    version: string,
-  ) => McpServer;
+  readonly McpStdioServerDefinition?: MakeServer;
 }
 
 /** The editor as it may be. */

@@ -62,3 +62,27 @@ def _moved(buffer: NDArray[Scalar], count: int, size: int, fill: int) -> NDArray
     moved = np.full(size, fill, buffer.dtype)
     moved[:count] = buffer[:count]
     return moved
+
+
+def last_known(
+    newest: NDArray[np.int64], former: Column[np.int64], ids: NDArray[np.int64], count: int
+) -> NDArray[np.int64]:
+    """Return int64 ``[k]``: the last place below ``count`` of each id, -1 where it has none.
+
+    Args:
+        newest: The newest place by id, which may be one that a state of ``count`` places does not know yet.
+        former: By place, the one that the same id had before.
+        ids: Which are asked for.
+        count: Places that the state has.
+    """
+    if len(ids) and ids.max() < len(newest):
+        places: NDArray[np.int64] = newest[ids]
+    else:
+        places = np.full(len(ids), -1, np.int64)
+        known = ids < len(newest)
+        places[known] = newest[ids[known]]
+    late = np.flatnonzero(places >= count)
+    while len(late):
+        places[late] = former.buffer[places[late]]
+        late = late[places[late] >= count]
+    return places

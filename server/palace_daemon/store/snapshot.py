@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from palace_daemon.store import matrix
-from palace_daemon.store.columns import Column
+from palace_daemon.store.columns import Column, last_known
 from palace_daemon.store.statement_mirror import NO_STATEMENTS, Statements
 
 Rows = NDArray[np.int64]
@@ -94,18 +94,7 @@ class Snapshot:
 
     def known_rows_of(self, drawer_ids: Rows) -> Rows:
         """Return the last row that this state knows of each id, be it dead, -1 for ids that it never held."""
-        count = len(self.drawers)
-        if len(drawer_ids) and drawer_ids.max() < len(self.newest_rows):
-            rows: Rows = self.newest_rows[drawer_ids]
-        else:
-            rows = np.full(len(drawer_ids), -1, np.int64)
-            known = drawer_ids < len(self.newest_rows)
-            rows[known] = self.newest_rows[drawer_ids[known]]
-        late = np.flatnonzero(rows >= count)
-        while len(late):
-            rows[late] = self.former_rows.buffer[rows[late]]
-            late = late[rows[late] >= count]
-        return rows
+        return last_known(self.newest_rows, self.former_rows, drawer_ids, len(self.drawers))
 
 
 _NO_ROWS: Rows = np.empty(0, np.int64)

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from palace_daemon.core.ports import Float32
 from palace_daemon.store import matrix, spaces
-from palace_daemon.store.columns import NEVER, Column
+from palace_daemon.store.columns import NEVER, Column, last_known
 from palace_daemon.store.sqlite import Connection
 
 _LOAD = (
@@ -82,14 +82,7 @@ class Statements(NamedTuple):
 
     def _runs_of(self, exchanges: Rows) -> Rows:
         """Return the run of each exchange, -1 where it has none."""
-        count = len(self.starts)
-        runs = np.full(len(exchanges), -1, np.int64)
-        known = exchanges < len(self.newest_runs)
-        runs[known] = self.newest_runs[exchanges[known]]
-        late = np.flatnonzero(runs >= count)
-        while len(late):
-            runs[late] = self.former_runs.buffer[runs[late]]
-            late = late[runs[late] >= count]
+        runs = last_known(self.newest_runs, self.former_runs, exchanges, len(self.starts))
         found = np.flatnonzero(runs >= 0)
         runs[found[self.ended_at[runs[found]] <= self.generation]] = -1
         return runs

@@ -44,7 +44,7 @@ function storeOf(drawers: number): string {
   const kept = (): string | undefined => readdirSync(stores).find((name) => new RegExp(`^\\d+-\\d+-\\d+-${drawers}-[^.]+$`).test(name));
   if (kept() === undefined) {
     process.stderr.write(`making a store of ${drawers} drawers in ${stores}; with 20,000 this takes some minutes, once\n`);
-    const args = ["-m", "palace_daemon", "--bench", "scale", "--drawers", `${drawers}`, "--queries", "5", "--clients", "1", "--stores", stores];
+    const args = ["-m", "palace_daemon", "--bench", "scale", "--drawers", `${drawers}`, "--queries", "5", "--clients", "1", "--real", "200", "--no-rebuild", "--stores", stores];
     execFileSync(python(), args, { env: { ...process.env, PALACE_MODELS: models() }, stdio: ["ignore", "ignore", "inherit"] });
   }
   return path.join(stores, kept() ?? "");
@@ -59,17 +59,16 @@ function questionsOf(store: string, wanted: number): string[] {
   return fit.filter((_, index) => index % step === 0).slice(0, wanted);
 }
 
-/** Notes when the last key came and when the list changed last. */
+/** Notes when the last key came, and when an answer was shown last: where it is that of the key before, only the bar of progress tells. */
 async function observe(window: Workbench): Promise<void> {
   await window.page.evaluate(() => {
     const times = { key: 0, list: 0 };
     Object.assign(globalThis, { palaceTimes: times });
     document.addEventListener("keydown", () => (times.key = performance.now()), true);
-    new MutationObserver(() => (times.list = performance.now())).observe(document.querySelector(".quick-input-list") ?? document.body, {
-      subtree: true,
-      childList: true,
-      characterData: true,
-    });
+    const answers = new MutationObserver(() => (times.list = performance.now()));
+    const [list, progress] = [".quick-input-list", ".quick-input-progress"].map((selector) => document.querySelector(selector) ?? document.body);
+    answers.observe(list ?? document.body, { subtree: true, childList: true, characterData: true });
+    answers.observe(progress ?? document.body, { attributes: true, attributeFilter: ["class"] });
   });
 }
 

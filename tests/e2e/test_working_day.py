@@ -24,6 +24,7 @@ from support.day_clients import Asker, Burst, Question, Tally, percentile
 from support.day_daemon import DayDaemon, Sample
 from support.day_files import Desk
 from support.day_sessions import FIRST_TIME, PROJECTS, Day
+from support.footprint import assert_no_leak
 from support.standing import remembered, standing
 from support.traces import traces
 
@@ -308,7 +309,7 @@ class Seen:
             "recall_ms": {
                 name: round(percentile(tally.recall_ms, at), 1) for name, at in (("p50", 0.5), ("p95", 0.95))
             },
-            "samples": [msgspec.structs.asdict(one) for one in self.samples],
+            "samples": msgspec.to_builtins(self.samples),
             "wal_mb_max": round(self.wal_bytes_max / 1e6, 1),
             "log": {"errors": errors[:50], "warnings": dict(warnings)},
             **self.facts,
@@ -375,10 +376,9 @@ def assert_answered(office: Office) -> None:
 def assert_flat(seen: Seen) -> None:
     last = [one for one in seen.samples if one.pid == seen.samples[-1].pid]
     warm, late = last[: len(last) // 3], last[-(len(last) // 3) :]
-    assert max(one.descriptors for one in late) <= max(one.descriptors for one in warm) + 8
-    assert max(one.threads for one in late) <= max(one.threads for one in warm) + 4
+    assert_no_leak([one.held for one in warm], [one.held for one in late])
     stored = late[-1].exchanges - warm[-1].exchanges
-    assert late[-1].rss_mb <= warm[-1].rss_mb + GROWTH_MB_MAX + stored * KB_PER_EXCHANGE / 1024
+    assert late[-1].held.rss_mb <= warm[-1].held.rss_mb + GROWTH_MB_MAX + stored * KB_PER_EXCHANGE / 1024
     assert seen.wal_bytes_max / 1e6 <= WAL_MB_MAX + max(one.database_mb for one in seen.samples)
 
 

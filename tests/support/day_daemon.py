@@ -17,6 +17,7 @@ from msgspec import Struct
 
 from palace_daemon.client import Client, NotRunningError
 from palace_daemon.store import sqlite
+from support.footprint import Footprint, footprint
 
 START_S = 60.0
 END_S = 30.0
@@ -29,9 +30,7 @@ class Sample(Struct, frozen=True):
     event: int
     second: float
     pid: int
-    rss_mb: float
-    descriptors: int
-    threads: int
+    held: Footprint
     exchanges: int
     database_mb: float
 
@@ -90,15 +89,11 @@ class DayDaemon:
         """Return what it holds now."""
         assert self.process is not None
         pid = self.process.pid
-        text = Path(f"/proc/{pid}/status").read_text()
-        facts = dict(line.split(":", 1) for line in text.splitlines() if line.count(":") == 1)
         return Sample(
             event=event,
             second=round(second, 1),
             pid=pid,
-            rss_mb=round(int(facts["VmRSS"].split()[0]) / 1024, 1),
-            descriptors=len(os.listdir(f"/proc/{pid}/fd")),
-            threads=int(facts["Threads"]),
+            held=footprint(pid),
             exchanges=self.ask("palace/status")["exchanges"],
             database_mb=round(sqlite.database_path(self.data).stat().st_size / 1e6, 1),
         )

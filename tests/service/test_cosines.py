@@ -100,7 +100,7 @@ def index(store: Store, drawers: Snapshot, seed: int) -> None:
 
 def asked(connection: Any, drawers: Snapshot, mask: Any, query: Float32, *, is_request: bool) -> Ranking:
     places = Scope(drawers, mask)
-    cosines = Cosines(places, query, wishes=is_request)
+    cosines = Cosines(places, lambda: query, wishes=is_request)
     words = Words(connection, places, TERMS, None)
     known = evidence(connection, places, words, cosines, (), is_request=is_request)
     return Ranking(connection, places, words, rank.score(known), cosines)

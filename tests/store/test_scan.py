@@ -2,18 +2,41 @@ from __future__ import annotations
 
 import functools
 import threading
+from collections.abc import Sequence
+from typing import NoReturn
 
 import pytest
 
 from palace_daemon.store import scan
-from palace_daemon.store.scan import Scan
+from palace_daemon.store.scan import Piece, Scan
 
 
-def test_each_piece_is_done_once() -> None:
+def scan_of(pieces: Sequence[Piece]) -> Scan[str]:
+    return Scan(lambda: "made", lambda _: pieces)
+
+
+def fail() -> NoReturn:
+    raise ValueError("broken")
+
+
+def test_each_piece_is_done_once_and_what_was_made_is_told() -> None:
     for count in (0, 1, 2, 200):
         done: list[int] = []
-        Scan([functools.partial(done.append, at) for at in range(count)]).finish()
+        begun = scan_of([functools.partial(done.append, at) for at in range(count)])
+        assert [begun.finish(), begun.finish()] == ["made", "made"]
         assert sorted(done) == list(range(count))
+
+
+def test_pieces_use_what_was_made_and_it_is_made_once() -> None:
+    made, done = [], []
+
+    def make() -> int:
+        made.append(1)
+        return 7
+
+    begun = Scan(make, lambda number: [functools.partial(done.append, number)])
+    assert begun.finish() == 7
+    assert (made, done) == ([1], [7])
 
 
 def test_a_scan_waits_for_no_helper_that_is_busy_elsewhere() -> None:
@@ -22,10 +45,10 @@ def test_a_scan_waits_for_no_helper_that_is_busy_elsewhere() -> None:
     def wait() -> None:
         is_over.wait(30)
 
-    busy = [Scan([wait, wait, wait]) for _ in range(64)]
+    busy = [scan_of([wait, wait, wait]) for _ in range(64)]
     assert not scan._FREE.acquire(blocking=False)
     done: list[int] = []
-    Scan([lambda: done.append(1), lambda: done.append(2)]).finish()
+    scan_of([lambda: done.append(1), lambda: done.append(2)]).finish()
     assert done == [1, 2]
     is_over.set()
     for one in busy:
@@ -40,7 +63,7 @@ def test_without_a_thread_to_be_had_whoever_asks_does_it_all(monkeypatch: pytest
         done: list[int] = []
         with monkeypatch.context() as patch:
             patch.setattr(threading.Thread, "start", refuse)
-            begun = Scan([functools.partial(done.append, at) for at in (1, 2)])
+            begun = scan_of([functools.partial(done.append, at) for at in (1, 2)])
         begun.finish()
         assert done == [1, 2]
     assert scan._FREE.acquire(blocking=False)
@@ -48,17 +71,30 @@ def test_without_a_thread_to_be_had_whoever_asks_does_it_all(monkeypatch: pytest
 
 
 def test_what_a_piece_raises_is_raised_to_whoever_asks() -> None:
-    def fail() -> None:
-        raise ValueError("broken")
-
     for pieces in ([fail], [fail, fail, fail]):
-        begun = Scan(pieces)
+        begun = scan_of(pieces)
         with pytest.raises(ValueError, match="broken"):
             begun.finish()
 
 
-def test_a_helper_does_its_part_while_the_one_who_asks_does_other_things() -> None:
-    helped = threading.Event()
-    begun = Scan([helped.set, lambda: None])
+@pytest.mark.parametrize("helps", [True, False])
+def test_what_the_making_raises_is_raised_to_whoever_asks(monkeypatch: pytest.MonkeyPatch, *, helps: bool) -> None:
+    if not helps:
+        monkeypatch.setattr(scan, "_FREE", threading.Semaphore(0))
+    begun = Scan(fail, lambda _: [])
+    for _ in range(2):
+        with pytest.raises(ValueError, match="broken"):
+            begun.finish()
+
+
+def test_a_helper_makes_and_does_its_part_while_the_one_who_asks_does_other_things() -> None:
+    helped, names = threading.Event(), []
+
+    def make() -> str:
+        names.append(threading.current_thread().name)
+        return "made"
+
+    begun = Scan(make, lambda _: [helped.set, lambda: None])
     assert helped.wait(10)
     begun.finish()
+    assert names == ["palace-scan"]

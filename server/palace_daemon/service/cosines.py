@@ -9,6 +9,8 @@ Of the statements of an exchange only those go on to the next step that can stil
 
 from __future__ import annotations
 
+import functools
+from collections.abc import Callable, Sequence
 from typing import NamedTuple, TypeVar
 
 import numpy as np
@@ -18,7 +20,7 @@ from palace_daemon.core import rank
 from palace_daemon.core.ports import Float32
 from palace_daemon.service.scope import Scope
 from palace_daemon.store import matrix
-from palace_daemon.store.scan import Scan
+from palace_daemon.store.scan import Piece, Scan
 from palace_daemon.store.sqlite import Connection
 
 Rows = NDArray[np.int64]
@@ -60,40 +62,46 @@ class _Said(NamedTuple):
 class Cosines:
     """The cosines of the drawers in scope to a question."""
 
-    def __init__(self, scope: Scope, query_vec: Float32, *, wishes: bool) -> None:
-        """Begin to scan; ``wishes`` are asked for as well or not."""
+    def __init__(self, scope: Scope, embed: Callable[[], Float32], *, wishes: bool) -> None:
+        """Begin to embed the question, then to scan; ``wishes`` are asked for as well or not.
+
+        Any method raises what ``embed`` raised.
+        """
         self._scope = scope
-        self._asked = asked = matrix.question(query_vec)
         self._wishes = wishes
         self._vectors, self._statements = scope.state.vectors, scope.state.statements
         self._said_most: Float32 | None = None
         self._drawers_found = np.zeros(len(self._vectors.scales) if scope.is_whole else 0, np.float32)
         self._said_found = np.zeros(len(self._statements.runs) if scope.is_whole else 0, np.float32)
-        self._scan = Scan(
-            [
-                *self._vectors.pieces(asked, self._drawers_found),
-                *self._statements.vectors.pieces(asked, self._said_found),
-            ]
-        )
+        self._scan = Scan(lambda: matrix.question(embed()), self._pieces)
+
+    def _pieces(self, asked: matrix.Question) -> Sequence[Piece]:
+        return [
+            *self._vectors.pieces(asked, self._drawers_found),
+            *self._statements.vectors.pieces(asked, self._said_found),
+        ]
+
+    @functools.cached_property
+    def _asked(self) -> matrix.Question:
+        """The question, when all is scanned."""
+        return self._scan.finish()
 
     def drawers(self) -> tuple[Float32, Float32]:
         """Return float32 ``[k]`` twice: the cosine of each drawer in scope, and the most that it can be off by."""
-        self._scan.finish()
-        rows = self._scope.rows
+        asked, rows = self._asked, self._scope.rows
         if rows is None:
-            return self._vectors.scaled(self._asked, self._drawers_found), self._vectors.errors_of(self._asked)
-        return self._vectors.products(self._asked, rows), self._vectors.errors_of(self._asked, rows)
+            return self._vectors.scaled(asked, self._drawers_found), self._vectors.errors_of(asked)
+        return self._vectors.products(asked, rows), self._vectors.errors_of(asked, rows)
 
     def stated(self) -> tuple[Float32, Float32 | None]:
         """Return float32 ``[k]``: what the best cosine of what is stated in the exchange of each is at most.
 
         And the same of the wishes in it, if these are asked for. -1 where nothing is known.
         """
-        self._scan.finish()
-        scope, said = self._scope, self._statements
+        scope, said, asked = self._scope, self._statements, self._asked
         if scope.is_whole:
-            most = said.vectors.scaled(self._asked, self._said_found)
-            most += said.vectors.errors_of(self._asked)
+            most = said.vectors.scaled(asked, self._said_found)
+            most += said.vectors.errors_of(asked)
             self._said_most = most
             stated = said.by_exchange(most, scope.state.exchange_limit)[scope.exchanges]
             if not self._wishes:
@@ -102,7 +110,7 @@ class Cosines:
             return stated, said.by_exchange(wished, scope.state.exchange_limit)[scope.exchanges]
         wanted, which = np.unique(scope.exchanges, return_inverse=True)
         rows, owners = said.rows(wanted)
-        most = said.vectors.products(self._asked, rows) + said.vectors.errors_of(self._asked, rows)
+        most = said.vectors.products(asked, rows) + said.vectors.errors_of(asked, rows)
         stated = best_of(owners, most, len(wanted))[which]
         is_wish = said.is_wish[rows]
         return stated, best_of(owners[is_wish], most[is_wish], len(wanted))[which] if self._wishes else None

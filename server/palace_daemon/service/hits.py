@@ -36,10 +36,11 @@ def shown(
     exchange_of = {one.row: int(ranking.drawers.exchanges[one.row]) for one in flat}
     beside = around.neighbours(connection, set(exchange_of.values()), query.neighbours)
     places = around.places(connection, {one for hit in flat for one in hit.folded[:ALSO_IN_MAX]})
+    matched = _matched_terms([one.row for one in flat], ranking.words.postings, read)
     hits = {
         one.row: _hit(
             one,
-            matched_terms=_matched_terms(one.row, ranking.words.postings, read),
+            matched_terms=matched[one.row],
             also_in=tuple(places[exchange] for exchange in one.folded[:ALSO_IN_MAX]),
             neighbours=beside.get(exchange_of[one.row], ()),
         )
@@ -116,15 +117,17 @@ def _sessions(connection: Connection, groups: Sequence[Group], hits: dict[int, H
     return tuple(found)
 
 
-def _matched_terms(row: int, matches: Sequence[rank.TermPostings], read: query_reader.ReadQuery) -> tuple[str, ...]:
-    """Return the words of the question that stand in the drawer, as the asker wrote them, each once."""
-    found = (match.term for match in matches if _has(match, row))
-    return tuple(dict.fromkeys(read.surface(term) for term in found))
-
-
-def _has(match: rank.TermPostings, row: int) -> bool:
-    at = int(np.searchsorted(match.rows, row))
-    return at < len(match.rows) and int(match.rows[at]) == row
+def _matched_terms(
+    rows: Sequence[int], matches: Sequence[rank.TermPostings], read: query_reader.ReadQuery
+) -> dict[int, tuple[str, ...]]:
+    """Return the words of the question that stand in each drawer, as the asker wrote them, each once."""
+    wanted = np.array(rows, np.int64)
+    has = [match.places_of(wanted) >= 0 for match in matches]
+    surfaces = [read.surface(match.term) for match in matches]
+    return {
+        row: tuple(dict.fromkeys(surface for surface, where in zip(surfaces, has, strict=True) if where[at]))
+        for at, row in enumerate(rows)
+    }
 
 
 def _hit(

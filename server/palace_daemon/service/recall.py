@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import re
 import time
 from collections.abc import Callable, Collection, Sequence
@@ -81,13 +82,12 @@ class Recall:
         check(stop)
         with self._store.read_with_drawers() as (connection, drawers):
             state = self._model_state(drawers.model)
-            query_vec = _embedded(read.text, state, drawers.model)
-            check(stop)
+            embed = _embedding(read.text, state, drawers.model)
             scope = Scope(drawers, self._scope(connection, drawers, query, among))
             is_request = bool(self._weights.wish) and wishes.is_request(read.text)
             cosines = None
-            if query_vec is not None and drawers.vectors.chunks:
-                cosines = Cosines(scope, query_vec, wishes=is_request)
+            if embed is not None and drawers.vectors.chunks:  # begins here, and goes on while words are looked up
+                cosines = Cosines(scope, embed, wishes=is_request)
             spans = dates.spans(read.text, query.now, query.utc_offset_minutes) if self._weights.date else ()
             terms = query_reader.terms_outside(read, [span.words for span in spans])
             words = Words(connection, scope, terms, stop)
@@ -99,7 +99,7 @@ class Recall:
             groups = shortlist.choose(connection, ranking, query)
             check(stop)
             found, sessions = hits.shown(connection, groups, query, ranking, read)
-            freshness = self._freshness(connection, drawers, state, has_question=query_vec is not None)
+            freshness = self._freshness(connection, drawers, state, has_question=embed is not None)
         matched = int(np.count_nonzero((words.bm25 > 0.0) & scope.in_scope))
         return RecallAnswer(
             hits=found,
@@ -217,13 +217,14 @@ def check_neighbours(count: int) -> None:
         )
 
 
-def _embedded(text: str, state: ModelState, space: str) -> Float32 | None:
-    """Return the question's vector in ``space``; None where there is no text, or no such model."""
-    if state.embedder is None or not text:
+def _embedding(text: str, state: ModelState, space: str) -> Callable[[], Float32] | None:
+    """Return what gives the question's vector in ``space``; None where there is no text, or no such model."""
+    embedder = state.embedder
+    if embedder is None or not text:
         return None
-    if state.embedder.fingerprint != space:  # a product of vectors of two models is a number without a meaning
-        raise ModelError(f"a question in {state.embedder.fingerprint} cannot be compared with vectors of {space}")
-    return state.embedder.embed_query(text)
+    if embedder.fingerprint != space:  # a product of vectors of two models is a number without a meaning
+        raise ModelError(f"a question in {embedder.fingerprint} cannot be compared with vectors of {space}")
+    return functools.partial(embedder.embed_query, text)
 
 
 def _flags(rows: NDArray[np.int64], count: int) -> NDArray[np.bool_]:

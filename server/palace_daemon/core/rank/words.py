@@ -59,6 +59,13 @@ class TermPostings(Struct, frozen=True, kw_only=True):
     masks: NDArray[np.uint16]
     """The sentences that it stands in, see :mod:`palace_daemon.core.sentences`."""
 
+    def places_of(self, rows: Rows) -> Rows:
+        """Return where each of ``rows`` stands in these arrays, -1 where the term does not stand in it."""
+        if not len(self.rows):
+            return np.full(len(rows), -1, np.int64)
+        at = np.minimum(self.rows.searchsorted(rows), len(self.rows) - 1)
+        return np.where(self.rows[at] == rows, at, -1)
+
 
 def with_everywhere(posting: TermPostings, rows: Rows) -> TermPostings:
     """Return ``posting`` as if the term stood once more, in every sentence, in each of ``rows``, which ascend."""
@@ -130,10 +137,8 @@ def sentence_coverage(postings: Sequence[TermPostings], collection: Collection, 
     """
     by_sentence = np.zeros((len(rows), BUCKETS), np.float64)
     for posting, weight in zip(postings, _shares(postings, collection), strict=True):
-        if not len(posting.rows):
-            continue
-        at = np.minimum(np.searchsorted(posting.rows, rows), len(posting.rows) - 1)
-        has = posting.rows[at] == rows
+        at = posting.places_of(rows)
+        has = at >= 0
         by_sentence[has] += weight * _BITS[posting.masks[at[has]]]
     best: Float64 = by_sentence.max(axis=1)
     return best

@@ -28,7 +28,8 @@ def test_each_piece_is_done_once_and_what_was_made_is_told() -> None:
 
 
 def test_pieces_use_what_was_made_and_it_is_made_once() -> None:
-    made, done = [], []
+    made: list[int] = []
+    done: list[int] = []
 
     def make() -> int:
         made.append(1)

@@ -21,6 +21,8 @@ from support.footprint import Footprint, footprint
 
 START_S = 60.0
 END_S = 30.0
+PATIENCE_S = 900.0
+"""Embedding yields to whatever else runs: where the machine is busy, waiting for all vectors takes minutes."""
 _LINE = re.compile(r"^\S+Z (DEBUG|INFO|WARNING|ERROR|CRITICAL) (\S+): (.*)")
 
 
@@ -42,7 +44,7 @@ class DayDaemon:
         self.data = data
         self.log = log
         self.process: subprocess.Popen[bytes] | None = None
-        self.client = Client(data, timeout_s=120)
+        self.client = Client(data, timeout_s=PATIENCE_S)
 
     def start(self, *, with_model: bool = True) -> None:
         """Start it, and wait until it answers, and until its model is there."""

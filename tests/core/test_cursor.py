@@ -56,7 +56,7 @@ LONG = b"".join(i.to_bytes(4, "big") for i in range(5 * MIB // 4 + 100))
 
 def test_first_look_reads_from_the_beginning() -> None:
     verdict, blocks = look(Cursor(), b"a\n", stat_of(b"a\n"))
-    assert (verdict.kind, verdict.read_from, blocks) == ("appended", 0, ())
+    assert (verdict.kind, verdict.cursor.offset, blocks) == ("appended", 0, ())
 
 
 def test_empty_new_file_is_unchanged() -> None:
@@ -65,7 +65,7 @@ def test_empty_new_file_is_unchanged() -> None:
 
 def test_equal_stat_hashes_nothing() -> None:
     verdict, blocks = look(cursor_over(LONG), LONG, stat_of(LONG))
-    assert (verdict.kind, verdict.read_from, blocks) == ("unchanged", len(LONG), ())
+    assert (verdict.kind, verdict.cursor.offset, blocks) == ("unchanged", len(LONG), ())
 
 
 def test_append_checks_first_last_and_one_rotating_block() -> None:
@@ -75,7 +75,7 @@ def test_append_checks_first_last_and_one_rotating_block() -> None:
     for now in range(2, 6):
         data += b"more\n"
         verdict, blocks = look(cursor, data, stat_of(data, mtime=now, ctime=now))
-        assert (verdict.kind, verdict.read_from) == ("appended", len(LONG))
+        assert (verdict.kind, verdict.cursor.offset) == ("appended", len(LONG))
         assert blocks[0] == 0
         assert blocks[-1] == 5
         seen.append(blocks[1])
@@ -88,21 +88,21 @@ def test_bytes_that_an_interrupted_reading_left_are_read_although_the_stat_is_eq
     new = b"one\ntwo\n"
     first, _ = look(cursor_over(old), new, stat_of(new, mtime=2, ctime=2))
     again, blocks = look(first.cursor, new, stat_of(new, mtime=2, ctime=2))
-    assert (again.kind, again.read_from, blocks) == ("appended", 4, ())
+    assert (again.kind, again.cursor.offset, blocks) == ("appended", 4, ())
     in_slices, _ = look(cursor_over(LONG, offset=3 * MIB), LONG, stat_of(LONG))
-    assert (in_slices.kind, in_slices.read_from) == ("appended", 3 * MIB)
+    assert (in_slices.kind, in_slices.cursor.offset) == ("appended", 3 * MIB)
 
 
 @pytest.mark.parametrize("position", [0, MIB + 3, 5 * MIB + 1, len(LONG) - 1])
 def test_same_size_with_only_another_ctime_finds_a_changed_byte_anywhere(position: int) -> None:
     verdict, blocks = look(cursor_over(LONG), changed_at(LONG, position), stat_of(LONG, ctime=2))
     assert blocks == (0, 1, 2, 3, 4, 5)
-    assert (verdict.kind, verdict.read_from, verdict.must_reread) == ("rewritten", 0, True)
+    assert (verdict.kind, verdict.cursor.offset, verdict.must_reread) == ("rewritten", 0, True)
 
 
 def test_chmod_or_touch_verifies_and_goes_on() -> None:
     verdict, blocks = look(cursor_over(LONG), LONG, stat_of(LONG, mtime=5, ctime=9))
-    assert (verdict.kind, verdict.read_from, len(blocks)) == ("unchanged", len(LONG), 6)
+    assert (verdict.kind, verdict.cursor.offset, len(blocks)) == ("unchanged", len(LONG), 6)
     assert plan(verdict.cursor, stat_of(LONG, mtime=5, ctime=9)).blocks == (), "the new stat is remembered"
 
 
@@ -110,8 +110,8 @@ def test_same_content_at_another_inode_is_not_read_again() -> None:
     data = LONG + b"more\n"
     same, _ = look(cursor_over(LONG), LONG, stat_of(LONG, inode=8))
     longer, blocks = look(cursor_over(LONG), data, stat_of(data, inode=8, mtime=2))
-    assert (same.kind, same.read_from) == ("unchanged", len(LONG))
-    assert (longer.kind, longer.read_from) == ("appended", len(LONG))
+    assert (same.kind, same.cursor.offset) == ("unchanged", len(LONG))
+    assert (longer.kind, longer.cursor.offset) == ("appended", len(LONG))
     assert blocks == (0, 1, 2, 3, 4, 5), "a rename-over may hide a changed middle: look at all"
 
 
@@ -123,7 +123,7 @@ def test_other_content_at_another_inode_is_replaced() -> None:
 
 def test_truncated_file_is_read_anew() -> None:
     verdict, blocks = look(cursor_over(b"one\ntwo\n"), b"one\n", stat_of(b"one\n", mtime=2))
-    assert (verdict.kind, verdict.read_from, blocks) == ("truncated", 0, ())
+    assert (verdict.kind, verdict.cursor.offset, blocks) == ("truncated", 0, ())
 
 
 def test_truncated_and_rewritten_to_a_larger_size_is_noticed() -> None:
@@ -145,7 +145,7 @@ def test_growth_with_an_older_mtime_checks_everything() -> None:
 def test_half_line_that_was_cut_off_leaves_the_lines_before_it() -> None:
     cursor = cursor_over(b"one\nhal", offset=4)
     verdict, blocks = look(cursor, b"one\n", stat_of(b"one\n", mtime=2))
-    assert (verdict.kind, verdict.read_from, blocks) == ("unchanged", 4, (0,))
+    assert (verdict.kind, verdict.cursor.offset, blocks) == ("unchanged", 4, (0,))
 
 
 def test_half_line_is_looked_at_each_time() -> None:
@@ -153,7 +153,7 @@ def test_half_line_is_looked_at_each_time() -> None:
     cursor = cursor_over(b"one\nhal", offset=4)
     assert look(cursor, b"one\nhal", stat_of(b"one\nhal"))[0].kind == "appended"
     verdict, _ = look(cursor, b"one\ntw\n", stat_of(b"one\ntw\n", mtime=2))
-    assert (verdict.kind, verdict.read_from) == ("appended", 4)
+    assert (verdict.kind, verdict.cursor.offset) == ("appended", 4)
 
 
 def test_verify_finds_what_an_equal_stat_hides() -> None:
@@ -178,7 +178,7 @@ def test_block_that_can_no_longer_be_read_counts_as_changed() -> None:
 )
 def test_senseless_cursor_rereads(odd: Cursor) -> None:
     verdict, blocks = look(odd, b"one\n", stat_of(b"one\n"))
-    assert (verdict.kind, verdict.read_from, blocks) == ("rewritten", 0, ())
+    assert (verdict.kind, verdict.cursor.offset, blocks) == ("rewritten", 0, ())
     with pytest.raises(ValueError, match="cursor"):
         BlockHasher.resume(odd, b"")
 
@@ -188,7 +188,7 @@ def test_reader_that_ran_past_the_stat_goes_on_as_an_append() -> None:
     cursor = cursor_over(b"one\ntwo\n", stat=stat_of(b"one\n"))
     data = b"one\ntwo\nthree\n"
     verdict, _ = look(cursor, data, stat_of(data, mtime=2))
-    assert (verdict.kind, verdict.read_from) == ("appended", 8)
+    assert (verdict.kind, verdict.cursor.offset) == ("appended", 8)
 
 
 @given(
@@ -206,7 +206,7 @@ def test_verdict_never_points_past_the_file(
     cursor = Cursor(offset=offset, stat=stat_of(text) if has_stat else None, block_hashes=hashes)
     data = bytes(size)
     verdict, _ = look(cursor, data, stat_of(data, mtime=mtime, inode=inode))
-    assert 0 <= verdict.read_from <= size
+    assert 0 <= verdict.cursor.offset <= size
 
 
 @given(data=st.data())

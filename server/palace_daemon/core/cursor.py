@@ -6,7 +6,7 @@ and asks :func:`judge` where to read on::
     todo = plan(cursor, stat)
     hashes = {index: block_hash(read(*block_span(index, cursor.offset))) for index in todo.blocks}
     verdict = judge(cursor, stat, hashes)
-    ...read from verdict.read_from, parse, feed what was consumed to a BlockHasher...
+    ...read from verdict.cursor.offset, parse, feed what was consumed to a BlockHasher...
     cursor = advance(verdict.cursor, stat, hasher)
 
 Invariant: whatever the file system says, the cursor of a verdict never points past the file, and a cursor that makes
@@ -54,11 +54,6 @@ class Verdict(Value):
     content."""
     cursor: Cursor
     """Where to go on; safe to store as it is."""
-
-    @property
-    def read_from(self) -> int:
-        """Byte offset from which to read."""
-        return self.cursor.offset
 
     @property
     def must_reread(self) -> bool:

@@ -252,11 +252,6 @@ class Matrix:
         """Give rows that have none their vectors ``[k, dim]``: views show them, and must not ask for these rows."""
         self._put(rows, keys, rounded(vectors))
 
-    def put_copies(self, rows: Rows, of: Rows) -> None:
-        """Give rows that have none the vectors of other rows."""
-        own = self.view()
-        self._put(rows, own.keys[of], Rounded(own.numbers(of), own.scales[of], own.lengths[of], own.errors[of]))
-
     def _put(self, rows: Rows, keys: Rows, vectors: Rounded) -> None:
         if not len(rows) or not vectors.numbers.shape[1]:
             return

@@ -57,7 +57,7 @@ ONLY_PLACE: dict[str, set[str]] = {
 }
 
 # The core is pure. What it may use of others is short, so it is the list of what is allowed that is kept ...
-CORE_LIBRARIES = {"msgspec", "numpy", "snowballstemmer", "zstandard"}
+CORE_LIBRARIES = {"Stemmer", "msgspec", "numpy", "zstandard"}
 # ... and of the standard library the list of what is not: files, processes, network, threads, clocks, chance, logs.
 IMPURE = {
     # `sys` is missing: sys.intern is pure, and its streams are of no use without print.

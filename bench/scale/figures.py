@@ -8,6 +8,7 @@ of them a length is interpolated on a logarithmic scale.
 
 from __future__ import annotations
 
+import functools
 from typing import NamedTuple
 
 import numpy as np
@@ -24,8 +25,18 @@ class Lengths(NamedTuple):
 
     def at(self, shares: NDArray[np.float64]) -> NDArray[np.int64]:
         """Return the length below which ``shares`` of all lengths lie, at least 1."""
-        logarithms = np.interp(shares, SHARES, np.log(self.quantiles))
+        logarithms = np.interp(shares, _shares(), _logarithms(self.quantiles))
         return np.maximum(1, np.round(np.exp(logarithms))).astype(np.int64)
+
+
+@functools.cache
+def _shares() -> NDArray[np.float64]:
+    return np.array(SHARES)
+
+
+@functools.cache
+def _logarithms(quantiles: tuple[float, ...]) -> NDArray[np.float64]:
+    return np.asarray(np.log(quantiles))
 
 
 SESSION_EXCHANGES = Lengths((1, 1, 1, 1, 2, 4, 9, 26, 80, 80))

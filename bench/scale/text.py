@@ -69,6 +69,17 @@ def word(rank: int) -> str:
     return forms[rank % len(forms)]
 
 
+class _Words(dict[int, str]):
+    """The words by rank, each made up once."""
+
+    def __missing__(self, rank: int) -> str:
+        self[rank] = found = word(rank)
+        return found
+
+
+_WORDS = _Words()
+
+
 class Prose:
     """Draws texts from one stream of random numbers. Not thread-safe."""
 
@@ -89,7 +100,7 @@ class Prose:
         of_topic = (ranks >= TOPIC_RANKS[0]) & (self._random.random(count) < TOPIC_SHARE)
         places = (self._random.random(count) ** 2 * len(topic)).astype(np.int64)  # some are said more often
         ranks[of_topic] = topic[places[of_topic]]
-        return [word(rank) for rank in np.minimum(ranks, VOCABULARY_TERMS - 1).tolist()]
+        return list(map(_WORDS.__getitem__, np.minimum(ranks, VOCABULARY_TERMS - 1).tolist()))
 
     def length(self, lengths: Lengths) -> int:
         """Return one length of a distribution."""
@@ -163,6 +174,8 @@ class Prose:
 
 def _fitting(words: list[str], chars: int) -> list[str]:
     """Return the first of ``words``, until they have ``chars`` characters."""
+    if sum(map(len, words)) + len(words) < chars:
+        return words
     for number, one in enumerate(words):
         chars -= len(one) + 1
         if chars <= 0:

@@ -235,3 +235,10 @@ def test_of_more_than_sixteen_sentences_neighbours_share_a_place() -> None:
 def test_places_of_hostile_texts_take_linear_time(unit: str) -> None:
     text = unit * (300_000 // len(unit))  # minutes if it were quadratic
     assert sum(found.times for found in term_places(text).values()) <= len(text)
+
+
+def test_stems_are_those_of_which_stored_indexes_are_made() -> None:
+    """Where another version of the library has others, ANALYSER_VERSION must rise, so that indexes are built anew."""
+    text = "generously hopping happily relational skis dying news internally proceeded past cried базы данных переехали"
+    stems = "generous hop happili relat ski die news internal proceed past cri баз дан перееха"
+    assert list(terms(text)) == stems.split()

@@ -36,8 +36,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from itertools import chain, groupby, pairwise
 from typing import NamedTuple
 
-from snowballstemmer.english_stemmer import EnglishStemmer
-from snowballstemmer.russian_stemmer import RussianStemmer
+import Stemmer
 
 from palace_daemon.core import sentences
 from palace_daemon.core.remembered import Remembered
@@ -350,11 +349,11 @@ def _fold(word: str) -> str:
 
 @functools.lru_cache(maxsize=_CACHED_STEMS)
 def _stem(word: str) -> str:
-    """Return the stem of a folded word. A stemmer holds state, so each call takes a new one (1 of 75 microseconds)."""
+    """Return the stem of a folded word. Stemmers are not for several threads, so each call takes a new one."""
     if len(word) < 3 or not word.isalpha():
         return word
     if word.isascii():
-        return str(EnglishStemmer().stemWord(word))
+        return str(Stemmer.Stemmer("english").stemWord(word))
     if "\u0400" <= word[0] <= "\u04ff":
-        return str(RussianStemmer().stemWord(word))
+        return str(Stemmer.Stemmer("russian").stemWord(word))
     return word

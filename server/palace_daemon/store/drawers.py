@@ -17,6 +17,7 @@ from palace_daemon.store import postings, statements, vectors
 from palace_daemon.store.postings import PostingsEdit
 from palace_daemon.store.spans import SPAN_COLUMNS, span_of, span_values, text_hash
 from palace_daemon.store.sqlite import Connection
+from palace_daemon.store.vectors import Wanted
 
 if TYPE_CHECKING:
     from palace_daemon.store.exchanges import SaveReport
@@ -57,6 +58,7 @@ class DrawerStore:
         self._max_chars = max_chars
         self._min_user_turns = min_user_turns
         self._edit = PostingsEdit()
+        self._wanted = Wanted()
         self._generation = 0
         self.index_version = (
             f"cut {chunking.CUT_VERSION}, terms {analysis.ANALYSER_VERSION}, statements {STATEMENTS_VERSION},"
@@ -67,12 +69,14 @@ class DrawerStore:
     def begin(self, connection: Connection) -> None:
         """Start a transaction's changes under a new generation."""
         self._edit = PostingsEdit()
+        self._wanted = Wanted()
         connection.execute("UPDATE state SET generation=generation+1")
         (self._generation,) = connection.execute("SELECT generation FROM state").fetchone()
 
     def finish(self, connection: Connection) -> None:
-        """Write the collected words; call before the transaction ends."""
+        """Write the collected words, and queue what lacks a vector; call before the transaction ends."""
         self._edit.write(connection)
+        self._wanted.write(connection)
 
     def stored(self, connection: Connection, exchange_id: int) -> StoredDrawers:
         """Return the exchange's drawers with the texts they have now: call before its texts change."""
@@ -114,13 +118,13 @@ class DrawerStore:
             text = chunking.render(now.user_text, now.reply_text, span)
             hash_ = text_hash(text)
             self._put(connection, exchange_id, span, text, hash_, left.pop(span.ordinal, None), report)
-            vectors.want(connection, hash_, started_at)
+            self._wanted.add(hash_, started_at)
         for drawer in left.values():
             self._remove(connection, drawer, report)
-        unsaid = statements.refresh(connection, exchange_id, started_at)
+        unsaid = statements.refresh(connection, exchange_id, started_at, self._wanted)
         freed |= unsaid or set()
         for hash_ in sorted(freed):  # only now: a text that moved to another drawer keeps its vector
-            vectors.drop_if_orphan(connection, hash_)
+            self._wanted.drop_if_orphan(connection, hash_)
         if before is not None and (before.shown != now.shown or unsaid is not None):
             self.touch(connection, exchange_id)
 
@@ -150,7 +154,7 @@ class DrawerStore:
             self._remove(connection, drawer, report)
         freed = {drawer.text_hash for drawer in old.values()} | statements.remove(connection, exchange_id)
         for hash_ in sorted(freed):
-            vectors.drop_if_orphan(connection, hash_)
+            self._wanted.drop_if_orphan(connection, hash_)
 
     def touch(self, connection: Connection, exchange_id: int) -> None:
         """Have mirrors load the exchange's drawers again, because its own row changed."""

@@ -8,6 +8,7 @@ one row for each term and block.
 
 from __future__ import annotations
 
+import struct
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from typing import NamedTuple
@@ -23,6 +24,8 @@ BLOCK_BITS = 12
 FREQUENCY_MAX = 65_535
 
 Terms = Mapping[str, TermPlaces]
+_Changes = dict[int, TermPlaces | None]
+"""What of one row becomes other, by offset."""
 
 
 class Postings(NamedTuple):
@@ -39,25 +42,31 @@ class PostingsEdit:
 
     def __init__(self) -> None:
         """Begin with no changes."""
-        # (term, block) -> {offset: places}; None removes.
-        self._changes: dict[tuple[str, int], dict[int, TermPlaces | None]] = defaultdict(dict)
+        # Block -> term -> {offset: places}; None removes.
+        self._changes: defaultdict[int, defaultdict[str, _Changes]] = defaultdict(lambda: defaultdict(dict))
 
     def replace(self, drawer_id: int, old: Terms, new: Terms) -> None:
         """Note that ``drawer_id`` held ``old`` and now holds ``new``; equal terms cost nothing."""
         block, offset = divmod(drawer_id, 1 << BLOCK_BITS)
+        changes = self._changes[block]
+        if not old:
+            for term, places in new.items():
+                changes[term][offset] = places
+            return
         for term in old.keys() - new.keys():
-            self._changes[term, block][offset] = None
+            changes[term][offset] = None
         for term, places in new.items():
             if old.get(term) != places:
-                self._changes[term, block][offset] = places
+                changes[term][offset] = places
 
     def write(self, connection: Connection) -> None:
         """Apply the changes inside the caller's transaction."""
         emptied: list[tuple[str, int]] = []
         written: list[tuple[bytes, str, int]] = []
-        for (term, block), changes in sorted(self._changes.items()):
+        rows = sorted((term, block) for block, terms in self._changes.items() for term in terms)
+        for term, block in rows:
             row = connection.execute("SELECT data FROM postings WHERE term=? AND block=?", (term, block)).fetchone()
-            merged = _merge(row[0] if row else b"", changes)
+            merged = _merge(row[0] if row else b"", self._changes[block][term])
             if merged:
                 written.append((merged, term, block))
             elif row:
@@ -95,12 +104,19 @@ def all_terms(connection: Connection) -> Iterable[str]:
 
 def _merge(data: bytes, changes: Mapping[int, TermPlaces | None]) -> bytes:
     """Return the row with ``changes`` applied; empty when nothing is left."""
-    offsets, frequencies, masks = np.frombuffer(data, dtype="<u2").reshape(3, -1).tolist()
-    entries = dict(zip(offsets, zip(frequencies, masks, strict=True), strict=True))
+    entries: dict[int, tuple[int, int]] = {}
+    if data:
+        offsets, frequencies, masks = np.frombuffer(data, dtype="<u2").reshape(3, -1).tolist()
+        entries = dict(zip(offsets, zip(frequencies, masks, strict=True), strict=True))
     for offset, places in changes.items():
         if places is None:
             entries.pop(offset, None)
         else:
-            entries[offset] = (min(places.times, FREQUENCY_MAX), places.mask)
-    kept = [(offset, *entries[offset]) for offset in sorted(entries)]
-    return np.array(kept, dtype="<u2").T.tobytes() if kept else b""
+            entries[offset] = places
+    if not entries:
+        return b""
+    ordered = sorted(entries)
+    times = [entries[offset][0] for offset in ordered]
+    if max(times) > FREQUENCY_MAX:
+        times = [min(one, FREQUENCY_MAX) for one in times]
+    return struct.pack(f"<{3 * len(ordered)}H", *ordered, *times, *(entries[offset][1] for offset in ordered))

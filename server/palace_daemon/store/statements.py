@@ -6,9 +6,9 @@ Invariant: the rows of an exchange follow from its stored texts alone, so that n
 from __future__ import annotations
 
 from palace_daemon.core import statements
-from palace_daemon.store import vectors
 from palace_daemon.store.spans import text_hash
 from palace_daemon.store.sqlite import Connection
+from palace_daemon.store.vectors import Wanted
 
 
 def of_exchange(connection: Connection, exchange_id: int) -> tuple[statements.Statement, ...]:
@@ -21,8 +21,8 @@ def of_exchange(connection: Connection, exchange_id: int) -> tuple[statements.St
     return statements.statements(user_text, reply_text, kind)
 
 
-def refresh(connection: Connection, exchange_id: int, started_at: int | None) -> set[bytes] | None:
-    """Bring the rows of an exchange up to its texts, and queue what lacks a vector.
+def refresh(connection: Connection, exchange_id: int, started_at: int | None, wanted: Wanted) -> set[bytes] | None:
+    """Bring the rows of an exchange up to its texts, and have queued what lacks a vector.
 
     Returns:
         None if nothing changed; else the hashes of what is no longer said, whose vectors may have become orphans.
@@ -31,10 +31,14 @@ def refresh(connection: Connection, exchange_id: int, started_at: int | None) ->
     stored = _stored(connection, exchange_id)
     if stored == said:
         return None
-    connection.execute("DELETE FROM statements WHERE exchange_id=?", (exchange_id,))
-    for ordinal, (hash_, is_wish) in enumerate(said):
-        connection.execute("INSERT INTO statements VALUES (?,?,?,?)", (exchange_id, ordinal, hash_, is_wish))
-        vectors.want(connection, hash_, started_at, is_statement=True)
+    if stored:
+        connection.execute("DELETE FROM statements WHERE exchange_id=?", (exchange_id,))
+    connection.executemany(
+        "INSERT INTO statements VALUES (?,?,?,?)",
+        [(exchange_id, ordinal, hash_, is_wish) for ordinal, (hash_, is_wish) in enumerate(said)],
+    )
+    for hash_, _ in said:
+        wanted.add(hash_, started_at, is_statement=True)
     return {hash_ for hash_, _ in stored} - {hash_ for hash_, _ in said}
 
 

@@ -15,18 +15,47 @@ from palace_daemon.store import packing, spaces
 from palace_daemon.store.spans import columns_of, span_of
 from palace_daemon.store.sqlite import Connection
 
+_WANT = (
+    "INSERT INTO pending_texts(text_hash, model, is_statement, started_at) SELECT ?1, m.model, ?2, ?3"
+    " FROM (SELECT model FROM state UNION ALL SELECT next_model FROM state WHERE next_model<>'') m"
+    " WHERE NOT EXISTS (SELECT 1 FROM vectors v WHERE v.text_hash=?1"
+    " AND v.space=(SELECT number FROM spaces s WHERE s.model=m.model))"
+    " ON CONFLICT DO UPDATE SET is_statement=min(is_statement, excluded.is_statement),"
+    " started_at=max(started_at, excluded.started_at)"
+)
+
 
 def want(connection: Connection, text_hash: bytes, started_at: int | None, *, is_statement: bool = False) -> None:
     """Queue a text for the models that answer and are to, unless it has their vector; a drawer comes as a drawer."""
-    connection.execute(
-        "INSERT INTO pending_texts(text_hash, model, is_statement, started_at) SELECT ?1, m.model, ?2, ?3"
-        " FROM (SELECT model FROM state UNION ALL SELECT next_model FROM state WHERE next_model<>'') m"
-        " WHERE NOT EXISTS (SELECT 1 FROM vectors v WHERE v.text_hash=?1"
-        " AND v.space=(SELECT number FROM spaces s WHERE s.model=m.model))"
-        " ON CONFLICT DO UPDATE SET is_statement=min(is_statement, excluded.is_statement),"
-        " started_at=max(started_at, excluded.started_at)",
-        (text_hash, int(is_statement), spaces.UNDATED if started_at is None else started_at),
-    )
+    connection.execute(_WANT, (text_hash, int(is_statement), spaces.UNDATED if started_at is None else started_at))
+
+
+class Wanted:
+    """Texts to queue, collected in one transaction and written in one go at its end. Single-threaded."""
+
+    def __init__(self) -> None:
+        """Begin with no texts."""
+        # By hash: whether it is a statement's alone, and the latest time at which it was said.
+        self._texts: dict[bytes, tuple[int, int]] = {}
+
+    def add(self, text_hash: bytes, started_at: int | None, *, is_statement: bool = False) -> None:
+        """Note that a text is to be queued, see :func:`want`."""
+        kind, at = int(is_statement), spaces.UNDATED if started_at is None else started_at
+        if text_hash in self._texts:
+            other_kind, other_at = self._texts[text_hash]
+            kind, at = min(kind, other_kind), max(at, other_at)
+        self._texts[text_hash] = (kind, at)
+
+    def drop_if_orphan(self, connection: Connection, text_hash: bytes) -> None:
+        """Forget a text that no drawer and no statement has any more, see :func:`drop_if_orphan`."""
+        if drop_if_orphan(connection, text_hash):
+            self._texts.pop(text_hash, None)
+
+    def write(self, connection: Connection) -> None:
+        """Queue them; call before the transaction ends."""
+        # In the order of the table: neighbours stand on one page.
+        connection.executemany(_WANT, ((hash_, kind, at) for hash_, (kind, at) in sorted(self._texts.items())))
+        self._texts.clear()
 
 
 def pending(connection: Connection, limit: int) -> list[tuple[bytes, str]]:
@@ -104,29 +133,31 @@ def save(connection: Connection, model: str, hashes: Sequence[bytes], matrix: Fl
     if model == held.answering.model:  # mirrors hold no other
         connection.execute("UPDATE state SET generation=generation+1")
     (generation,) = connection.execute("SELECT generation FROM state").fetchone()
-    stored = 0
     space = spaces.number(model)
-    for hash_, row in zip(hashes, packing.pack(matrix), strict=True):
-        stored += connection.execute(
-            "INSERT INTO vectors(text_hash, space, vector, generation) SELECT ?1,?2,?3,?4 WHERE"
-            " EXISTS (SELECT 1 FROM drawers WHERE text_hash=?1) OR EXISTS (SELECT 1 FROM statements WHERE text_hash=?1)"
-            " ON CONFLICT(text_hash, space) DO NOTHING",
-            (hash_, space, row, generation),
-        ).rowcount
-        connection.execute("DELETE FROM pending_texts WHERE text_hash=? AND model=?", (hash_, model))
+    stored = connection.executemany(
+        "INSERT INTO vectors(text_hash, space, vector, generation) SELECT ?1,?2,?3,?4 WHERE"
+        " EXISTS (SELECT 1 FROM drawers WHERE text_hash=?1) OR EXISTS (SELECT 1 FROM statements WHERE text_hash=?1)"
+        " ON CONFLICT(text_hash, space) DO NOTHING",
+        ((hash_, space, row, generation) for hash_, row in zip(hashes, packing.pack(matrix), strict=True)),
+    ).rowcount
+    connection.executemany(
+        "DELETE FROM pending_texts WHERE text_hash=? AND model=?", ((hash_, model) for hash_ in hashes)
+    )
     if held.next is not None and model == held.next.model:
         spaces.advance(connection)
     return stored
 
 
-def drop_if_orphan(connection: Connection, text_hash: bytes) -> None:
-    """Delete vectors and queue entry of a text that no drawer and no statement has any more."""
-    if not any(
+def drop_if_orphan(connection: Connection, text_hash: bytes) -> bool:
+    """Delete vectors and queue entry of a text that no drawer and no statement has any more; return whether it is."""
+    if any(
         connection.execute(f"SELECT 1 FROM {t} WHERE text_hash=? LIMIT 1", (text_hash,)).fetchone()
         for t in spaces.TEXT_TABLES
     ):
-        connection.execute("DELETE FROM vectors WHERE text_hash=?", (text_hash,))
-        connection.execute("DELETE FROM pending_texts WHERE text_hash=?", (text_hash,))
+        return False
+    connection.execute("DELETE FROM vectors WHERE text_hash=?", (text_hash,))
+    connection.execute("DELETE FROM pending_texts WHERE text_hash=?", (text_hash,))
+    return True
 
 
 def drop_orphans(connection: Connection) -> None:

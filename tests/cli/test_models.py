@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -75,7 +76,25 @@ def test_a_model_that_is_not_known_is_said_by_the_daemon(running: Running, cli: 
     assert (done.code, done.err) == (3, "palace-daemon: unknown model 'bogus'\n")
 
 
-@pytest.mark.parametrize("words", [("model", "use"), ("model", "list", "--wait")])
+def test_a_model_is_removed_and_what_that_frees_is_said(
+    cli: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PALACE_MODELS", str(tmp_path))
+    folder = tmp_path / "all-minilm-l6-v2-fp32"
+
+    def install() -> None:
+        folder.mkdir()
+        (folder / "model.onnx").write_bytes(b"x" * 2_500_000)
+
+    install()
+    assert cli("model", "remove", "all-minilm-l6-v2-int8").code == 3
+    assert cli("model", "remove", folder.name).out == f"{folder.name} is removed, 2.5 MB are free\n"
+    install()
+    assert cli("model", "remove", folder.name, "--json").json == {"modelId": folder.name, "freedBytes": 2_500_000}
+    assert not folder.exists()
+
+
+@pytest.mark.parametrize("words", [("model", "use"), ("model", "remove"), ("model", "list", "--wait")])
 def test_what_does_not_go_together_is_refused(words: tuple[str, ...], cli: Cli) -> None:
     assert cli(*words).code == 2
 
@@ -97,6 +116,28 @@ def test_status_tells_how_far_a_switch_is(running: Running, palace: Switching, c
     out = cli("status").out
     assert "m@1, 3 of 3 texts" in out
     assert "n@1, 1 of 3 texts" in out
+
+
+@pytest.mark.parametrize(("windowed", "told"), [(1, "1 text above what the model takes got its"), (0, "")])
+def test_long_texts_and_the_port_are_told(
+    running: Running, palace: Switching, cli: Cli, monkeypatch: pytest.MonkeyPatch, windowed: int, told: str
+) -> None:
+    shown = msgspec.structs.replace(palace.embedding(), windowed=windowed)
+    monkeypatch.setattr(palace, "embedding", lambda: shown)
+    monkeypatch.setattr(palace, "status", lambda: msgspec.structs.replace(FakePalace.status(palace), embedding=shown))
+    out = cli("status").out
+    assert f"{running.tcp.port} on 127.0.0.1" in out
+    assert told in out
+    assert ("long texts" in out) == bool(windowed)
+    assert cli("status", "--json").json["embedding"]["windowed"] == windowed
+    checks = {check["name"]: check for check in cli("doctor", "--json").json["checks"]}
+    assert checks["port"]["detail"].startswith(f"{running.tcp.port} on 127.0.0.1, token in ")
+    assert checks["port"]["level"] == "ok"
+    assert told in checks.get("long texts", {"detail": ""})["detail"]
+    running.tcp.path.chmod(0o644)
+    assert {check["name"]: check for check in cli("doctor", "--json").json["checks"]}["port"]["level"] == "fail"
+    running.tcp.path.unlink()
+    assert "127.0.0.1" not in cli("status").out
 
 
 def test_an_answer_says_which_model_it_is_from_while_another_takes_over() -> None:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import random
 import shutil
 from collections.abc import Callable
 from pathlib import Path
@@ -11,37 +9,34 @@ from typing import Any
 
 import pytest
 import zstandard
-from hypothesis import HealthCheck, example, given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
+from support import histories
 from support.claude import queue_line, reply, turn, user
-from support.standing import remembered, standing
 
 SESSIONS = ("s1", "s2", "s3")
-EXAMPLES = int(os.environ.get("PALACE_HISTORIES", "40"))
+USUAL = 40
 
 
-class World:
+class World(histories.World):
     """A directory of transcripts, and a person and programs who work on it."""
 
     def __init__(self, directory: Path, open_palace: Callable[[], Any], seed: int) -> None:
-        self.directory = directory
-        self.open_palace = open_palace
-        self.palace = open_palace()
-        self.chance = random.Random(seed)
+        super().__init__(directory, open_palace, seed)
         self.second = 0
         self.files: dict[str, str] = {}
         """Path to the session id that its writer uses."""
 
-    def path(self) -> Path | None:
+    def _path(self) -> Path | None:
         names = sorted(self.files)
         return Path(self.chance.choice(names)) if names else None
 
-    def new(self) -> Path:
+    def _new(self) -> Path:
         path = self.directory / f"f{len(list(self.directory.iterdir()))}-{self.chance.randrange(10**6)}.jsonl"
         self.files[str(path)] = self.chance.choice(SESSIONS)
         return path
 
-    def lines(self, session: str, count: int) -> str:
+    def _lines(self, session: str, count: int) -> str:
         text = ""
         for _ in range(count):
             self.second += 10
@@ -66,14 +61,14 @@ class World:
     # -- what can happen
 
     def append(self) -> None:
-        path = self.path() if self.files and self.chance.random() < 0.8 else self.new()
+        path = self._path() if self.files and self.chance.random() < 0.8 else self._new()
         assert path is not None
         with path.open("a") as file:
-            file.write(self.lines(self.files[str(path)], self.chance.randint(1, 4)))
+            file.write(self._lines(self.files[str(path)], self.chance.randint(1, 4)))
 
     def write_half_a_line(self) -> None:
-        if path := self.path():
-            line = self.lines(self.files[str(path)], 1)
+        if path := self._path():
+            line = self._lines(self.files[str(path)], 1)
             cut = self.chance.randrange(1, len(line))
             with path.open("a") as file:
                 file.write(line[:cut])
@@ -82,18 +77,18 @@ class World:
                 file.write(line[cut:])
 
     def resume_in_a_copy(self) -> None:
-        if path := self.path():
+        if path := self._path():
             session = self.files[str(path)]
-            shutil.copyfile(path, copy := self.new())
+            shutil.copyfile(path, copy := self._new())
             self.files[str(copy)] = session
 
     def fork(self) -> None:
-        if path := self.path():
-            copy = self.new()
+        if path := self._path():
+            copy = self._new()
             copy.write_text(path.read_text().replace(f'"{self.files[str(path)]}"', f'"{self.files[str(copy)]}"'))
 
     def rewrite(self) -> None:
-        if path := self.path():
+        if path := self._path():
             lines = path.read_text().splitlines(keepends=True)
             keep = lines[: self.chance.randrange(len(lines) + 1)]
             if keep and self.chance.random() < 0.5:
@@ -102,63 +97,30 @@ class World:
             path.write_text("".join(keep))
 
     def replace(self) -> None:
-        if path := self.path():
+        if path := self._path():
             other = path.with_suffix(".tmp")
-            other.write_text(path.read_text() + self.lines(self.files[str(path)], 2))
+            other.write_text(path.read_text() + self._lines(self.files[str(path)], 2))
             other.replace(path)
 
     def rename(self) -> None:
-        if path := self.path():
+        if path := self._path():
             session = self.files.pop(str(path))
-            path.rename(moved := self.new())
+            path.rename(moved := self._new())
             self.files[str(moved)] = session
 
     def compress(self) -> None:
-        if path := self.path():
+        if path := self._path():
             del self.files[str(path)]
             path.with_suffix(".jsonl.zst").write_bytes(zstandard.compress(path.read_bytes()))
             path.unlink()
 
-    def restart(self) -> None:
-        self.palace.close()
-        self.palace = self.open_palace()
 
-    def mine(self) -> None:
-        self.palace.mine([str(self.directory)], wait=self.chance.random() < 0.7)
-
-
-STEPS = [name for name in vars(World) if name not in {"path", "new", "lines"} and not name.startswith("_")]
-
-
-@settings(
-    max_examples=EXAMPLES,
-    deadline=None,
-    derandomize="PALACE_HISTORIES" not in os.environ,
-    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
-)
-@given(steps=st.lists(st.sampled_from(STEPS), min_size=3, max_size=14), seed=st.integers(0, 10**6))
+@histories.tried(USUAL)
+@given(steps=histories.steps_of(World), seed=st.integers(0, 10**6))
 @example(steps=["write_half_a_line"] * 3, seed=927)  # a line without its line feed is taken, and gets it later
-@pytest.mark.timeout(60 + 5 * EXAMPLES)
+@pytest.mark.timeout(histories.timeout_s(USUAL))
 def test_the_history_of_the_files_does_not_matter(
     make_palace: Any, tmp_path_factory: pytest.TempPathFactory, steps: list[str], seed: int
 ) -> None:
-    root = tmp_path_factory.mktemp("history")
-    directory = root / "transcripts"
-    directory.mkdir()
-    world = World(directory, lambda: make_palace(root / "lived"), seed)
-    world.append()
-    for step in steps:
-        getattr(world, step)()
-    world.palace.mine([str(directory)], wait=True)
-    world.palace.mine([str(directory)], wait=True)  # what the first pass found must be read anew
-    world.palace.close()
-    fresh = make_palace(root / "fresh")
-    files = sorted(str(path) for path in directory.iterdir())
-    world.chance.shuffle(files)
-    for file in files:
-        if os.path.getsize(file):
-            fresh.mine([file], wait=True)
-    fresh.mine([str(directory)], wait=True)
-    fresh.close()
-    kept = remembered(root / "lived" / "palace.db")
-    assert standing(root / "lived" / "palace.db", *kept) == standing(root / "fresh" / "palace.db", *kept)
+    lived, once = histories.lived_and_fresh(World, make_palace, tmp_path_factory.mktemp("history"), steps, seed)
+    assert lived == once

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
 from collections.abc import Callable
 from pathlib import Path
@@ -225,6 +226,36 @@ def test_what_does_not_agree_is_found_and_made_anew(fault: str, data: Path, soun
     assert failing(data, sound) == []
     mine(data, sound)
     assert_as_before(data, sound)
+
+
+@pytest.mark.parametrize(
+    "damage",
+    ["UPDATE vectors SET vector=substr(vector, 1, 12) WHERE id%4=1", "UPDATE vectors SET vector=substr(vector, 1, 12)"],
+    ids=["some", "all"],
+)
+def test_vectors_of_another_width_keep_recall_from_nothing_until_they_are_mended(
+    damage: str, data: Path, sound: Sound, caplog: pytest.LogCaptureFixture
+) -> None:
+    path = sqlite.database_path(data)
+    execute(path, damage)
+    opened = open_palace(data, sound.transcripts)
+    try:
+        answers = [opened.recall(RecallQuery(text="What of tide 3?", now=1)) for _ in range(3)]
+        assert all(len(answer.hits) > 3 for answer in answers)
+        opened.remember("Tea is in the right one.", now=2)
+        opened.mine(wait=True)
+        assert opened.recall(RecallQuery(text="Tea in the right one", now=3)).hits[0].text.endswith("right one.")
+        (note,) = [view for view in opened.notes() if view.text != NOTE]
+        opened.forget(ForgetRequest(exchanges=(note.note_id,)))
+    finally:
+        opened.close()
+    told = [one.getMessage() for one in caplog.records if one.name == "palace_daemon.store.widths"]
+    assert len(told) <= 2, "drawers, and statements"
+    assert all(re.search(r"in rows \d+, \d+.* of the table `vectors`", one) for one in told)
+    assert "palace-daemon doctor --fix" in told[0]
+    assert failing(data, sound) == ["vector values", "vector sample"]
+    mend(data, sound)
+    assert failing(data, sound) == []
 
 
 def test_exchanges_without_their_session_or_source_are_kept(data: Path, sound: Sound, tmp_path: Path) -> None:

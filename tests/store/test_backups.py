@@ -122,6 +122,6 @@ def test_two_that_open_an_old_store_at_once_make_one_backup(old: Path) -> None:
     for thread in threads:
         thread.start()
     for thread in threads:
-        thread.join(20)
+        thread.join(60)
     assert failures == []
     assert len(backups.newest_first(old)) == 1

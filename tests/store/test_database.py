@@ -206,7 +206,7 @@ def test_two_writers_that_open_at_once_migrate_once(path: Path) -> None:
         for thread in threads:
             thread.start()
         for thread in threads:
-            thread.join(20)
+            thread.join(60)
         for writer in writers:
             writer.close()
         assert len(writers) == 6

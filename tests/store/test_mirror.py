@@ -41,6 +41,7 @@ def embed_pending(store: Any, dice: random.Random, limit: int) -> None:
         queued = vectors.pending(connection, limit)
     if queued:
         matrix = np.array([[dice.random() for _ in range(DIM)] for _ in queued], np.float32)
+        matrix /= np.linalg.norm(matrix, axis=1, keepdims=True)
         store.save_vectors("m", [hash_ for hash_, _ in queued], matrix)
 
 
@@ -103,7 +104,9 @@ def test_changing_the_model_drops_the_other_models_vectors(store: Any, save: Any
         assert vectors.pending_count(connection) == 0
 
 
-def test_after_a_vector_that_is_none_was_mended_the_mirror_is_whole(store: Any, save: Any) -> None:
+def test_a_vector_that_is_none_is_left_out_and_after_it_was_mended_the_mirror_is_whole(
+    store: Any, save: Any, caplog: pytest.LogCaptureFixture
+) -> None:
     store.use_model("m")
     save(store, "/a.jsonl", exchange("1"))
     embed_pending(store, random.Random(1), 10)
@@ -111,15 +114,32 @@ def test_after_a_vector_that_is_none_was_mended_the_mirror_is_whole(store: Any, 
         assert snapshot.has_vector.all()
     save(store, "/a.jsonl", exchange("2", "Who tends the kiln?", ordinal=1), exchange("3", "And now?", ordinal=2))
     embed_pending(store, random.Random(2), 10)
-    good = store.write(lambda c: c.execute("SELECT vector FROM vectors WHERE id=2").fetchone())[0]
-    store.write(lambda c: c.execute("UPDATE vectors SET vector=? WHERE id=2", (good + b"\0",)))
+    store.write(lambda c: c.execute("UPDATE vectors SET vector=vector||x'00' WHERE id=2"))
     for _ in range(2):
-        with pytest.raises(ValueError, match="cannot reshape"), store.read_with_drawers():
-            pass
-    store.write(lambda c: c.execute("UPDATE vectors SET vector=? WHERE id=2", (good,)))
+        with store.read_with_drawers() as (_, snapshot):
+            assert np.count_nonzero(~snapshot.has_vector) == 1
+            assert view(snapshot) == fresh(store)
+    told = [one.args for one in caplog.records if one.name == "palace_daemon.store.widths"]
+    assert told == [("2", "")] * 3, "once by the mirror of the store, and once by each of the two fresh ones"
+    lost = store.write(lambda c: c.execute("DELETE FROM vectors WHERE id=2 RETURNING text_hash").fetchone()[0])
+    store.write(lambda c: vectors.want(c, lost, None, is_statement=False))
+    embed_pending(store, random.Random(3), 10)
+    with store.read_with_drawers() as (_, snapshot):
+        assert snapshot.has_vector.all()
+        assert view(snapshot) == fresh(store)
+
+
+@pytest.mark.parametrize("damage", ["x'00'", "'text'", "7", "substr(vector, 1, 12)"])
+@pytest.mark.parametrize("which", ["id=1", "1"], ids=["one", "all"])
+def test_what_is_stored_as_a_vector_and_is_none_counts_as_none(store: Any, save: Any, damage: str, which: str) -> None:
+    store.use_model("m")
+    save(store, "/a.jsonl", exchange("1"), exchange("2", "Who tends the kiln? I always do.", ordinal=1))
+    embed_pending(store, random.Random(1), 10)
+    store.write(lambda c: c.execute(f"UPDATE vectors SET vector={damage} WHERE {which}"))
     with store.read_with_drawers() as (_, snapshot):
         assert view(snapshot) == fresh(store)
-        assert len(view(snapshot)) == 3
+        assert snapshot.has_vector.any() == (which == "id=1")
+        assert len(said(snapshot)) == (1 if which == "id=1" else 0)
 
 
 def test_superseded_drawers_are_known_but_not_live(store: Any, save: Any) -> None:

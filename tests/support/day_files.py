@@ -88,7 +88,7 @@ class Desk:
     def copy(self) -> None:
         """A session is resumed in another file, under its id or a new one; the old one may go on, too."""
         session = self._written()
-        if session is None or not session.can_fork:
+        if session is None:
             return
         data = session.path.read_text()
         other, text = session.copy(data[: data.rfind("\n") + 1])

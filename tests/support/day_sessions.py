@@ -63,7 +63,6 @@ class Session:
         path: The file.
         name: The session's id.
         torn: What is still missing of a line that was begun.
-        can_fork: Whether :meth:`copy` can be called.
     """
 
     def __init__(self, day: Day, name: str, path: Path) -> None:
@@ -71,7 +70,6 @@ class Session:
         self.name = name
         self.path = path
         self.torn = ""
-        self.can_fork = True
         self.turns = 0
         self._replies_left = 0
 
@@ -183,8 +181,6 @@ class CodexSession(Session):
         """Fork: a thread of its own, whose file begins with the parent's lines, stamped anew."""
         name = self.day.uuid7()
         other = CodexSession(self.day, name, self.path.with_name(_rollout(self.day, name)))
-        # A fork of a fork tells turns of the first thread as those of the second: forgetting one leaves the other.
-        other.can_fork = False
         other.turns, other.turn, other.cwd, other._replies_left = self.turns, self.turn, self.cwd, 0
         stamp = self.day.stamp()
         lines = [_restamped(line, stamp) for line in data.splitlines(keepends=True)]

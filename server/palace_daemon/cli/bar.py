@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Mapping
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
-from palace_daemon.cli import show
+from palace_daemon.cli import control, show
 
 if TYPE_CHECKING:
     from tqdm import tqdm
@@ -29,7 +30,11 @@ class Bar:
         """Take a notification of the daemon; those that are no progress are ignored."""
         value = params.get("value", {}) if method == "$/progress" and isinstance(params, dict) else {}
         if value.get("kind") == "report" and "done" in value:
-            self.show(value.get("stage", ""), value["done"], value.get("total") or 0, value.get("unit", ""))
+            stage, done, total = value.get("stage", ""), value["done"], value.get("total") or 0
+            if stage == "mine" and value.get("percentage") is not None:
+                self.show_share(stage, value["percentage"], _words(done, total, value))
+            else:
+                self.show(stage, done, total, value.get("unit", ""))
 
     def show(self, stage: str, done: int, total: int, unit: str) -> None:
         """Show one step; ``total`` may grow, and is 0 while unknown."""
@@ -42,7 +47,17 @@ class Bar:
             self._bar.n = done
             self._bar.refresh()
 
-    def _begin(self, stage: str, unit: str) -> None:
+    def show_share(self, stage: str, percentage: int, words: str) -> None:
+        """Show one step of work that counts do not measure, as files of many sizes; ``words`` stand behind the bar."""
+        if not self._is_shown:
+            return
+        if self._bar is None or stage != self._stage:
+            self._begin(stage, "", "{l_bar}{bar}| {unit}")
+        if self._bar is not None:
+            self._bar.total, self._bar.n, self._bar.unit = 100, percentage, words
+            self._bar.refresh()
+
+    def _begin(self, stage: str, unit: str, bar_format: str | None = None) -> None:
         from tqdm import tqdm  # noqa: PLC0415 - 50 ms, and only on a terminal
 
         self._finish()
@@ -56,6 +71,7 @@ class Bar:
             ncols=show.width(),
             nrows=24,
             leave=False,
+            bar_format=bar_format,
         )
 
     def _finish(self) -> None:
@@ -70,3 +86,8 @@ class Bar:
         self, kind: type[BaseException] | None, exc: BaseException | None, frames: TracebackType | None
     ) -> None:
         self._finish()
+
+
+def _words(done: int, total: int, value: Mapping[str, Any]) -> str:
+    left = value.get("etaS")
+    return f"{done:,} of {total:,} {value.get('unit', '')}" + (f", {control.duration(left)} left" if left else "")

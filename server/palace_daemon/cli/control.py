@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import argparse
 import functools
+import json
 import sys
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
+from palace_daemon import places
 from palace_daemon.cli import ending, options, show, show_recall
 from palace_daemon.client import Client
 
@@ -119,8 +122,17 @@ def status(arguments: argparse.Namespace) -> int:
     if arguments.json:
         show.print_json(result)
     else:
-        _print_status(result)
+        _print_status(result, loopback_port(arguments.data_dir))
     return options.EXIT_OK
+
+
+def loopback_port(data_dir: str | Path | None) -> int | None:
+    """Return the port of this machine that a running daemon answers on as well; None where it does not."""
+    try:
+        told = json.loads(places.tcp_file(places.data_dir(data_dir)).read_bytes())
+        return int(told["port"])
+    except (OSError, ValueError, TypeError, KeyError):
+        return None
 
 
 def pause(arguments: argparse.Namespace, *, method: str) -> int:
@@ -136,7 +148,7 @@ def pause(arguments: argparse.Namespace, *, method: str) -> int:
     return options.EXIT_OK
 
 
-def _print_status(result: Mapping[str, Any]) -> None:
+def _print_status(result: Mapping[str, Any], port: int | None = None) -> None:
     waiting = (
         f"{show.count(result['sourcesPending'], 'file')} to be mined" if result["sourcesPending"] else "nothing waits"
     )
@@ -144,6 +156,7 @@ def _print_status(result: Mapping[str, Any]) -> None:
     states = ", ".join(f"{count:,} {state}" for state, count in sorted(result["sources"].items())) or "none"
     pairs = [
         ("daemon", f"{result['version']}, process {result['pid']}, up {duration(result['uptimeS'])}"),
+        *([("port", f"{port:d} on 127.0.0.1")] if port else []),
         ("data", show.Whole(f"{show.tilde(result['dataDir'])} ({show.size(result['databaseBytes'])})")),
         ("memory", show.size(result["rssBytes"])),
         ("sessions", f"{result['sessions']:,}"),
@@ -189,7 +202,14 @@ def _embedding_pairs(embedding: Mapping[str, Any]) -> list[tuple[str, str]]:
     pairs += [(one["role"], show_recall.covered(one)) for one in models if len(models) > 1]
     if embedding["truncated"]:
         pairs.append(("truncated", show.count(embedding["truncated"], "text")))
+    if windowed := embedding.get("windowed"):  # a daemon of an older version does not say
+        pairs.append(("long texts", f"{windowed_texts(windowed)} by the mean of their windows"))
     return pairs
+
+
+def windowed_texts(count: int) -> str:
+    """Return how many texts were too long for the model."""
+    return f"{show.count(count, 'text')} above what the model takes got {'its' if count == 1 else 'their'} vector"
 
 
 def _watched(directory: Mapping[str, Any]) -> str:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import argparse
+import os
 import stat
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from palace_daemon import __version__, places
-from palace_daemon.cli import options, show
+from palace_daemon.cli import control, options, show
 from palace_daemon.client import Client, NotRunningError
 from palace_daemon.errors import ConfigError, PalaceError
 
@@ -107,8 +108,22 @@ def _daemon(settings: Config) -> Iterator[Finding]:
         yield Finding(
             "socket", "fail" if mode & 0o077 else "ok", f"{path} (mode {mode:04o})", "" if mode == 0o600 else FIX
         )
+    yield from _port(settings)
+    if windowed := status["embedding"].get("windowed"):  # a daemon of an older version does not say
+        yield Finding("long texts", "ok", f"{control.windowed_texts(windowed)} by the mean of their windows")
     if status["lastError"]:
         yield Finding("last error", "warn", status["lastError"], "the log says more")
+
+
+def _port(settings: Config) -> Iterator[Finding]:
+    from palace_daemon.service.diagnosis import FIX, Finding  # noqa: PLC0415
+
+    port, path = control.loopback_port(settings.data_dir), places.tcp_file(settings.data_dir)
+    if port is not None:
+        mode = stat.S_IMODE(path.stat().st_mode)
+        is_open = os.name == "posix" and bool(mode & 0o077)
+        detail = f"{port:d} on 127.0.0.1, token in {path} (mode {mode:04o})"
+        yield Finding("port", "fail" if is_open else "ok", detail, FIX if is_open else "")
 
 
 def _print_json(findings: list[Finding], repairs: list[Repair], rows: tuple[Setting, ...]) -> None:

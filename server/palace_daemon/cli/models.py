@@ -1,4 +1,4 @@
-"""``model``: which embedding models there are, and installing them."""
+"""``model``: which embedding models there are, installing and removing them."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from palace_daemon.cli.bar import Bar
 from palace_daemon.errors import ConfigError
 
 if TYPE_CHECKING:
+    from palace_daemon.config import Config
     from palace_daemon.model import ModelView, Progress
 
 
@@ -20,21 +21,22 @@ def register(commands: options.Commands) -> None:
     parser = options.add_command(
         commands,
         "model",
-        "list, install or choose embedding models",
+        "list, install, choose or remove embedding models",
         run,
         examples="palace-daemon model list\npalace-daemon model install\n"
         "palace-daemon model use all-minilm-l6-v2-fp32 --wait\n"
-        "palace-daemon model install --from ~/models/my-model --name my-model",
-        detail="Models are shared by all data directories.",
+        "palace-daemon model install --from ~/models/my-model --name my-model\n"
+        "palace-daemon model remove all-minilm-l6-v2-fp32",
+        detail="Models are shared by all data directories. One that is in use cannot be removed.",
     )
-    parser.add_argument("action", choices=("list", "install", "use"))
+    parser.add_argument("action", choices=("list", "install", "use", "remove"))
     parser.add_argument("id", nargs="?", metavar="ID", help="the model (default: the one that embed.model names)")
     model_install.add_options(parser)
     parser.add_argument("--wait", action="store_true", help="with use: return when the model answers")
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """List, install or choose."""
+    """List, install, choose or remove."""
     from palace_daemon import config  # noqa: PLC0415
 
     if arguments.wait and arguments.action != "use":
@@ -44,6 +46,8 @@ def run(arguments: argparse.Namespace) -> int:
         return model_use.run(arguments)
     settings, _ = config.load(data_dir=arguments.data_dir)
     model_install.check(arguments)
+    if arguments.action == "remove":
+        return _remove(arguments, settings)
     if arguments.action == "install" and arguments.source is not None:
         model_install.from_folder(arguments, settings.embed.model)
     elif arguments.action == "install":
@@ -58,6 +62,19 @@ def run(arguments: argparse.Namespace) -> int:
         show.print_json(wire.to_builtins(result))
     else:
         _print(views)
+    return options.EXIT_OK
+
+
+def _remove(arguments: argparse.Namespace, settings: Config) -> int:
+    if not arguments.id:
+        raise ConfigError("model remove needs the id of a model", hint="palace-daemon model list")
+    from palace_daemon.service.model_removal import remove_model  # noqa: PLC0415 - imports numpy
+
+    freed = remove_model(settings, arguments.id)
+    if arguments.json:
+        show.print_json({"modelId": arguments.id, "freedBytes": freed})
+    else:
+        print(f"{arguments.id} is removed, {show.size(freed)} are free")
     return options.EXIT_OK
 
 

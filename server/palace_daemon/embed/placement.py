@@ -29,7 +29,8 @@ if TYPE_CHECKING:
 LOCK_FILE = ".install.lock"
 DOWNLOADS = "downloads"
 _TEMPORARY = ".building-"
-_REPLACED = ".replaced-"
+REPLACED = ".replaced-"
+"""Begins the names of folders that are to go."""
 
 
 class Steps:
@@ -92,7 +93,7 @@ def whole(model_id: str, models_dir: Path) -> Path | None:
 
 def _sweep(models_dir: Path) -> None:
     """Remove what a killed install left behind; the lock says that nobody works there."""
-    for pattern in (f"{_TEMPORARY}*", f"{_REPLACED}*", f"{DOWNLOADS}/.pip-*"):
+    for pattern in (f"{_TEMPORARY}*", f"{REPLACED}*", f"{DOWNLOADS}/.pip-*"):
         for abandoned in models_dir.glob(pattern):
             shutil.rmtree(abandoned, ignore_errors=True)
 
@@ -123,7 +124,7 @@ def put_in_place(folder: Path, target: Path) -> Path:
     _flush(folder)
     replaced = None
     if target.exists():
-        replaced = target.with_name(f"{_REPLACED}{folder.name.removeprefix(_TEMPORARY)}")
+        replaced = target.with_name(f"{REPLACED}{folder.name.removeprefix(_TEMPORARY)}")
         target.rename(replaced)
     folder.rename(target)
     _flush(target.parent)

@@ -116,3 +116,5 @@ class Progress(Value):
     total: int
     unit: str
     eta_s: float | None = None
+    share: float | None = None
+    """How much of the work is done, where ``done`` of ``total`` does not say: files are of many sizes."""

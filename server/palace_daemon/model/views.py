@@ -149,6 +149,8 @@ class Embedding(Value):
     threads: int = 0
     truncated: int = 0
     """Texts that a model did not see whole."""
+    windowed: int = 0
+    """Texts longer than the model takes, which got the mean of their windows since it was loaded."""
     model_load_ms: float | None = None
     """From the start of loading until the chosen model was ready; None before that."""
     is_paused: bool = False

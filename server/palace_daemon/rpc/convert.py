@@ -389,6 +389,8 @@ def model_to_wire(view: model.ModelView) -> wire.WireModel:
 def progress_to_wire(progress: model.Progress) -> wire.ProgressValue:
     """Return the ``value`` of a ``$/progress`` report."""
     share = min(100, 100 * progress.done // progress.total) if progress.total > 0 else None
+    if progress.share is not None:
+        share = int(100 * progress.share)
     return wire.ProgressValue(
         kind="report",
         message=f"{progress.stage}: {progress.done:,} of {progress.total:,} {progress.unit}",

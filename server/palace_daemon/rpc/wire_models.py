@@ -42,6 +42,8 @@ class WireEmbedding(Result, frozen=True):
     model_load_ms: float | None
     """From the start of loading until the chosen model was ready; null before that."""
     is_paused: bool
+    windowed: int = 0
+    """Texts longer than the model takes, which got the mean of their windows since it was loaded."""
 
 
 class PauseResult(Result, frozen=True):

@@ -18,7 +18,7 @@ import msgspec
 from palace_daemon.config import WatchConfig
 from palace_daemon.core.ignoring import IgnoreRules
 from palace_daemon.core.ports import StopSignal
-from palace_daemon.errors import CancelledError, PalaceError
+from palace_daemon.errors import CancelledError, PalaceError, StoreFullError
 from palace_daemon.model import ForgetReport, ForgetRequest, RecallAnswer, RecallQuery
 from palace_daemon.service.recall import as_stored
 from palace_daemon.store import forgetting, selection
@@ -73,6 +73,8 @@ class Forgetting:
         self._stop = threading.Event()
         self._wake = threading.Event()
         self._thread = threading.Thread(target=self._run, name="palace-forgetting", daemon=True)
+        self._is_put_off = False
+        """Whether giving free room back, which nobody waits for, is left to the next start."""
         self.error = ""
         """Why removed texts are not gone from the file yet, or rules not applied; empty when all is done."""
 
@@ -126,24 +128,36 @@ class Forgetting:
         self._wake.set()
 
     def wipe(self) -> str:
-        """Rewrite the file if that is due; returns why it still is, or an empty string."""
+        """Rewrite the file if that is due; returns why it still is, or an empty string.
+
+        Where it is due only to give free room back, and the disk lacks the room to do so, the next start tries again.
+        """
         undone = _NOT_GONE
         try:
             with self._scrub_lock:
                 with self._store.read() as connection:
                     is_due = forgetting.is_scrub_due(connection)
                     undone = _NOT_GONE if forgetting.has_traces(connection) else _NOT_SMALLER
-                if is_due:
+                if is_due and not (self._is_put_off and undone == _NOT_SMALLER):
                     self._store.scrub(self._stop)
+        except StoreFullError as exc:
+            if undone == _NOT_GONE:
+                return self._undone(undone, exc)
+            self._is_put_off = True
+            logger.warning("%s, and is left as it is until the next start: %s", undone, exc)
         except PalaceError as exc:
-            reason = str(exc)
-            if not isinstance(exc, CancelledError):
-                logger.warning("%s: %s", undone, reason)
-                self._wake.set()
-            self.error = f"{undone}: {reason}"
-            return reason
+            return self._undone(undone, exc)
         self.error = ""
         return ""
+
+    def _undone(self, what: str, exc: PalaceError) -> str:
+        """Have it tried again later; returns why."""
+        reason = str(exc)
+        if not isinstance(exc, CancelledError):
+            logger.warning("%s: %s", what, reason)
+            self._wake.set()
+        self.error = f"{what}: {reason}"
+        return reason
 
     def _run(self) -> None:
         tries = 0

@@ -55,6 +55,8 @@ class Outcome(Struct, kw_only=True):
     """Whether bytes without a line end were held back."""
     has_more: bool = False
     """Whether the slice ended before the file did."""
+    share_left: float = 1.0
+    """How much of the source is still to be read then."""
     error: str = ""
     """Why the source could not be read."""
     is_unknown: bool = False
@@ -300,6 +302,7 @@ class SourceMiner:
                 has_more = True
                 break
         outcome = Outcome(report=tally.report(), sessions=frozenset(tally.saves.sessions), has_more=has_more)
+        outcome.share_left = 1.0 - position / size if has_more else 0.0
         outcome.has_tail = not has_more and reading.parser.offset < size
         outcome.is_settled = not has_more and source.has_identity
         outcome.reread = self._paths(tally.saves.sources_to_reread)

@@ -46,11 +46,12 @@ from palace_daemon.service.mining import Outcome, SourceMiner
 from palace_daemon.service.model_host import ModelHost
 from palace_daemon.service.models import Models
 from palace_daemon.service.notes import NoteKeeper
+from palace_daemon.service.pace import bytes_left, eta_s
 from palace_daemon.service.porting import Porter
 from palace_daemon.service.projects import ProjectResolver
 from palace_daemon.service.queue import Job, MiningQueue
 from palace_daemon.service.recall import coverage
-from palace_daemon.service.watching import Watching, find_sources, mtime_ns
+from palace_daemon.service.watching import Watching, find_sources, mtime_ns, size_of
 from palace_daemon.store import sources, spaces, vectors, views
 from palace_daemon.store.forgetting import Removal
 from palace_daemon.store.store import Store
@@ -204,6 +205,7 @@ class LivePalace(Answers):
             eta_s=round(waiting / pace, 1) if pace else None,
             threads=self._threads(),
             truncated=embedder.truncated if embedder is not None else 0,
+            windowed=getattr(embedder, "windowed", 0),
             model_load_ms=wanted.load_ms,
             is_paused=self._is_paused,
         )
@@ -296,9 +298,8 @@ class LivePalace(Answers):
         embedded_before = self._embedding.embedded
         problems: dict[str, str] = {}
         found = self._find(paths, problems)
-        job = Job(
-            (path for path, _ in found[:newest]), take_tail=wait, named=(os.path.realpath(path) for path in paths)
-        )
+        wanted = [path for path, _ in found[:newest]]
+        job = Job(wanted, take_tail=wait, named=map(os.path.realpath, paths), sizes=self._sizes(wanted) if wait else {})
         if wait:
             self._queue.put_job(job)
         for path, mtime in found:
@@ -335,12 +336,19 @@ class LivePalace(Answers):
         self._work()
         return found + [(path, 0) for path in self._watching.vanished([os.path.realpath(root) for root in roots])]
 
+    def _sizes(self, paths: Sequence[str]) -> dict[str, tuple[int, int]]:
+        """Return the size of each source, and how much of it is to be read."""
+        with self._store.read() as connection:
+            read = sources.bytes_read(connection)
+        sizes = ((path, size_of(path)) for path in paths)
+        return {path: (size, bytes_left(size, read.get(path, 0))) for path, size in sizes}
+
     def _await_job(self, job: Job, on_progress: ProgressListener | None, stop: StopSignal | None) -> None:
-        eta = _Eta()
+        began = time.monotonic()
         while not job.wait(_WAIT_STEP_S):
             self._check(stop)
-            _tell(on_progress, eta, Progress(stage="mine", done=job.done, total=job.total, unit="files"), job.idle)
-        _tell(on_progress, eta, Progress(stage="mine", done=job.total, total=job.total, unit="files"))
+            _tell(on_progress, began, Progress(stage="mine", done=job.done, total=job.total, unit="files"), job.work)
+        _tell(on_progress, began, Progress(stage="mine", done=job.total, total=job.total, unit="files"))
 
     def _await_vectors(self, on_progress: ProgressListener | None, stop: StopSignal | None, *, is_bounded: bool) -> str:
         """Wait until all texts have vectors; returns why they have not, or an empty string.
@@ -349,7 +357,7 @@ class LivePalace(Answers):
         """
         before = self._embedding.embedded
         first = self._vectors_pending()
-        eta = _Eta()
+        began = time.monotonic()
         self._embedding.wake()
         while pending := self._vectors_pending():
             self._check(stop)
@@ -361,10 +369,10 @@ class LivePalace(Answers):
                 return reason
             # What is mined meanwhile in the background is nothing that a bounded wait waits for.
             total = first if is_bounded else done + pending
-            _tell(on_progress, eta, Progress(stage="embed", done=done, total=total, unit="texts"))
+            _tell(on_progress, began, Progress(stage="embed", done=done, total=total, unit="texts"))
             time.sleep(_WAIT_STEP_S)
         done = self._embedding.embedded - before
-        _tell(on_progress, eta, Progress(stage="embed", done=done, total=done, unit="texts"))
+        _tell(on_progress, began, Progress(stage="embed", done=done, total=done, unit="texts"))
         return ""
 
     def _vectors_pending(self) -> int:
@@ -444,7 +452,9 @@ class LivePalace(Answers):
         for item in outcome.found:
             self._queue.put(item.path, item.mtime_ns)
         found = [item.path for item in outcome.found]
-        self._queue.done(path, report, outcome.sessions, is_last=not outcome.has_more, found=found)
+        self._queue.done(
+            path, report, outcome.sessions, is_last=not outcome.has_more, share_left=outcome.share_left, found=found
+        )
         if report.exchanges_added or report.exchanges_replaced or report.exchanges_superseded:
             self._embedding.wake()
             self._notify(report)
@@ -475,21 +485,14 @@ class LivePalace(Answers):
             return sources.known_paths(connection)
 
 
-class _Eta:
-    """Estimates what is left from the pace so far."""
-
-    def __init__(self) -> None:
-        self._began = time.monotonic()
-
-    def of(self, done: int, total: int) -> float | None:
-        passed = time.monotonic() - self._began
-        return round(passed * (total - done) / done, 1) if done else None
-
-
-def _tell(on_progress: ProgressListener | None, eta: _Eta, progress: Progress, idle: int = 0) -> None:
-    """Tell a step and the time left at the pace so far; ``idle`` of what is done took no time."""
+def _tell(
+    on_progress: ProgressListener | None, began: float, step: Progress, work: tuple[int, int] | None = None
+) -> None:
+    """Tell a step and the time left at the pace since ``began``: that of the work, if it is not what is counted."""
     if on_progress is not None:
-        on_progress(msgspec.structs.replace(progress, eta_s=eta.of(progress.done - idle, progress.total - idle)))
+        done, total = work or (step.done, step.total)
+        share = min(1.0, done / total) if work and total > 0 else None
+        on_progress(msgspec.structs.replace(step, eta_s=eta_s(time.monotonic() - began, done, total), share=share))
 
 
 def _newest_first(found: Iterable[tuple[str, int]]) -> list[tuple[str, int]]:

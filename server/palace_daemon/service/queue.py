@@ -5,21 +5,30 @@ from __future__ import annotations
 import heapq
 import threading
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from collections.abc import Set as AbstractSet
 
 import msgspec
 
 from palace_daemon.model import MineReport
+from palace_daemon.service.pace import Backlog
 
 
 class Job:
     """One request to mine, as a set of sources to get through. Thread-safe."""
 
-    def __init__(self, paths: Iterable[str], *, take_tail: bool, named: Iterable[str] = ()) -> None:
+    def __init__(
+        self,
+        paths: Iterable[str],
+        *,
+        take_tail: bool,
+        named: Iterable[str] = (),
+        sizes: Mapping[str, tuple[int, int]] | None = None,
+    ) -> None:
         """Wait for ``paths``; ``take_tail`` lets a whole last line without line end be taken.
 
-        ``named`` are the files that were asked for one by one: there an unknown format is a failure.
+        ``named`` are the files that were asked for one by one: there an unknown format is a failure. ``sizes`` tells
+        of each source its bytes, and how many of them are to be read.
         """
         self.take_tail = take_tail
         self.after = 0
@@ -27,7 +36,7 @@ class Job:
         self._named = frozenset(named)
         self._left = set(paths)
         self._total = len(self._left)
-        self._idle = 0
+        self._backlog = Backlog({path: (sizes or {}).get(path, (0, 0)) for path in self._left})
         self._worked: set[str] = set()
         self._lock = threading.Lock()
         self._finished = threading.Event()
@@ -48,10 +57,10 @@ class Job:
             return self._total - len(self._left)
 
     @property
-    def idle(self) -> int:
-        """How many of those that are read held nothing new: they took no time, and say nothing of the pace."""
+    def work(self) -> tuple[int, int]:
+        """How much is done of how much, in bytes; sources that held nothing new count for nothing."""
         with self._lock:
-            return self._idle
+            return self._backlog.done, self._backlog.total
 
     def waits_for(self, path: str) -> bool:
         """Return whether ``path`` is still to be read."""
@@ -65,9 +74,10 @@ class Job:
         sessions: AbstractSet[tuple[str, str]],
         *,
         is_last: bool,
+        share_left: float = 1.0,
         found: Iterable[str] = (),
     ) -> None:
-        """Add what reading a part of ``path`` brought; ``is_last`` ticks it off.
+        """Add what reading a part of ``path`` brought; ``is_last`` ticks it off, else ``share_left`` is still to read.
 
         ``found`` are sources inside it, for which the job waits from now on.
         """
@@ -77,6 +87,7 @@ class Job:
             fresh = set(found) - self._left
             self._left |= fresh
             self._total += len(fresh)
+            self._backlog.find(path, fresh)
             if path in self._named and report.files_skipped:
                 report = msgspec.structs.replace(
                     report, files_skipped={}, failures=report.files_skipped, files_failed=1
@@ -85,8 +96,10 @@ class Job:
             self._report = added(self._report, report, is_new_file=is_last)
             if report.lines_read:
                 self._worked.add(path)
-            if is_last:
-                self._idle += path not in self._worked
+            if not is_last:
+                self._backlog.read_on(path, share_left)
+            else:
+                self._backlog.finish(path, is_idle=path not in self._worked)
                 self._left.discard(path)
                 if not self._left:
                     self._finished.set()
@@ -163,11 +176,12 @@ class MiningQueue:
         sessions: AbstractSet[tuple[str, str]] = frozenset(),
         *,
         is_last: bool,
+        share_left: float = 1.0,
         found: Iterable[str] = (),
     ) -> None:
         """Give back a source that was taken; without ``is_last`` the caller has queued its rest or will again.
 
-        ``found`` are sources inside it that the caller has queued.
+        ``share_left`` is how much of it that rest is. ``found`` are sources inside it that the caller has queued.
         """
         with self._changed:
             self._current = None
@@ -178,7 +192,7 @@ class MiningQueue:
                 self._put(path, again)
             jobs = [(job, is_last and job.after < self._takes) for job in self._jobs]
         for job, is_ticked in jobs:
-            job.add(path, report, sessions, is_last=is_ticked, found=found)
+            job.add(path, report, sessions, is_last=is_ticked, share_left=share_left, found=found)
 
     def _put(self, path: str, place: _Place) -> None:
         known = self._again if path == self._current else self._queued

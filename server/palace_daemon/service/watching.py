@@ -251,6 +251,14 @@ def _is_below(path: str, roots: Sequence[str]) -> bool:
     return any(path == root or path.startswith(root.rstrip(os.sep) + os.sep) for root in roots)
 
 
+def size_of(path: str) -> int:
+    """Return the size of a source's file; 0 if it is gone."""
+    try:
+        return os.lstat(materials.file_of(path)).st_size
+    except OSError:
+        return 0
+
+
 def mtime_ns(path: str) -> int:
     """Return when the file changed last; now, if it is gone, so that this is noticed soon."""
     try:

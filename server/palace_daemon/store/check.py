@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-import numpy as np
-
 from palace_daemon.core import analysis, chunking
 from palace_daemon.store import packing, postings, spaces
 from palace_daemon.store.spans import columns_of, span_of, text_hash
@@ -13,8 +11,6 @@ from palace_daemon.store.sqlite import Connection
 
 ORPHANED = "text_hash NOT IN (SELECT text_hash FROM drawers) AND text_hash NOT IN (SELECT text_hash FROM statements)"
 """Holds for vectors of texts that no drawer and no statement has."""
-_NORM_OFF_MAX = 1e-3
-"""How far a vector's length may be from 1; a stored one is within 1e-5."""
 
 
 class Finding(NamedTuple):
@@ -52,15 +48,9 @@ def broken_vectors(connection: Connection) -> list[int]:
     widths: dict[int, int] = dict(connection.execute(rows).fetchall())
     broken = []
     for row_id, space, data in connection.execute("SELECT id, space, CAST(vector AS BLOB) FROM vectors"):
-        if len(data) != widths[space] or not packing.is_packed(data) or not _is_unit(data):
+        if len(data) != widths[space] or not packing.is_packed(data) or not packing.is_unit(data):
             broken.append(row_id)
     return broken
-
-
-def _is_unit(data: bytes) -> bool:
-    vector = packing.unpack([data])[0].astype(np.float64)
-    # A comparison with "not a number" is false.
-    return bool(abs(float(vector @ vector) - 1.0) <= 2 * _NORM_OFF_MAX)
 
 
 def _values(connection: Connection) -> Finding:

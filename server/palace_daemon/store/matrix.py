@@ -39,7 +39,8 @@ _UNHEARD_OF = 1e6
 _CHECKED_ROWS, _CHECKED_DIMS = 41, (384, 37)
 _CACHED_ROWS = 256
 """Rows that are worked on at once: they stay in the processor's cache."""
-_READ = "SELECT id, vector FROM vectors WHERE id IN (SELECT value FROM json_each(?)) ORDER BY id"
+# Damage may have made a text of it, and one that is not UTF-8.
+_READ = "SELECT id, CAST(vector AS BLOB) FROM vectors WHERE id IN (SELECT value FROM json_each(?)) ORDER BY id"
 
 
 def _library() -> ModuleType | None:
@@ -211,13 +212,15 @@ class View(NamedTuple):
     def read(self, connection: Connection, rows: Rows) -> Float32:
         """Return float32 ``[k, dim]``: the vectors of ``rows`` as they are stored; rows without one are zero.
 
-        ``connection`` is in the transaction whose state this is. A vector that somebody took out of the table behind
-        the store's back is told as it is remembered.
+        ``connection`` is in the transaction whose state this is. A vector that was taken out of the table behind the
+        store's back, or damaged, is told as it is remembered.
         """
         if self.exact is not None:
             return self.exact[rows]
         keys, places = np.unique(self.keys[rows], return_inverse=True)
-        read = connection.execute(_READ, (json.dumps(keys[keys >= 0].tolist()),)).fetchall()
+        width = packing.width_of(self.chunks[0].shape[1]) if self.chunks else 0
+        rows_read = connection.execute(_READ, (json.dumps(keys[keys >= 0].tolist()),))
+        read = [(key, vector) for key, vector in rows_read if len(vector) == width]
         is_read = np.isin(keys, np.array([key for key, _ in read], np.int64))
         if is_read.all():
             found = unpacked([vector for _, vector in read])[places]

@@ -23,6 +23,7 @@ from palace_daemon.store import matrix, spaces, statement_mirror
 from palace_daemon.store.columns import NEVER, Column
 from palace_daemon.store.snapshot import NO_DRAWERS, Snapshot
 from palace_daemon.store.sqlite import Connection
+from palace_daemon.store.widths import Widths
 
 __all__ = ["Mirror", "Snapshot"]
 
@@ -52,7 +53,7 @@ class _Loaded(NamedTuple):
 # time. Rows of one exchange lie together in all orders.
 _LOAD = (
     "SELECT d.id, d.text_hash, e.id, e.session_id, e.project, s.agent, e.started_at, d.length, e.is_superseded,"
-    " v.id, v.generation, v.vector FROM drawers d {how} CROSS JOIN exchanges e ON e.id=d.exchange_id"
+    " v.id, v.generation, CAST(v.vector AS BLOB) FROM drawers d {how} CROSS JOIN exchanges e ON e.id=d.exchange_id"
     " CROSS JOIN sessions s ON s.id=e.session_id LEFT JOIN vectors v ON v.text_hash=d.text_hash AND v.space=?"
     " WHERE {which} ORDER BY d.id"
 )
@@ -62,7 +63,7 @@ _LOAD_SOME = _LOAD.format(how="NOT INDEXED", which="d.id IN (SELECT value FROM j
 _COUNT_CHANGED = "SELECT count(*) FROM drawers INDEXED BY drawers_generation WHERE generation>?"
 _COUNT_EMBEDDED = "SELECT count(*) FROM vectors INDEXED BY vectors_generation WHERE space=? AND generation>?"
 _LOAD_EMBEDDED = (
-    "SELECT d.id, v.id, v.vector FROM vectors v INDEXED BY vectors_generation"
+    "SELECT d.id, v.id, CAST(v.vector AS BLOB) FROM vectors v INDEXED BY vectors_generation"
     " CROSS JOIN drawers d INDEXED BY drawers_text ON d.text_hash=v.text_hash"
     " WHERE v.space=? AND v.generation>? AND d.generation<=?"
 )
@@ -76,6 +77,7 @@ class Mirror:
         self._lock = threading.Lock()
         self._drawers = _Drawers()
         self._statements = statement_mirror.Kept()
+        self._widths = Widths()
         self._snapshot = NO_DRAWERS
 
     def at(self, connection: Connection) -> Snapshot | None:
@@ -121,8 +123,9 @@ class Mirror:
         """Load everything. What was held is let go first: two of a large store at once are too many."""
         self._snapshot, self._drawers, self._statements = NO_DRAWERS, _Drawers(), statement_mirror.Kept()
         drawers, statements = _Drawers(), statement_mirror.Kept()
-        drawers.load(connection, model, generation)
-        statements.load(connection, model)
+        self._widths.learn(connection, spaces.number(model))
+        drawers.load(connection, model, generation, self._widths)
+        statements.load(connection, model, self._widths)
         self._drawers, self._statements = drawers, statements
         self._snapshot = drawers.view(generation, model, statements.view(generation))
 
@@ -136,15 +139,20 @@ class Mirror:
             row[0] for row in connection.execute("SELECT drawer_id FROM removed_drawers WHERE generation>?", (since,))
         ]
         space = spaces.number(model)
-        changed = [_Loaded(*row) for row in connection.execute(_LOAD_CHANGED, (space, since))]
+        read = [_Loaded(*row) for row in connection.execute(_LOAD_CHANGED, (space, since))]
+        changed = _sound(connection, space, read, self._widths)
         embedded = connection.execute(_LOAD_EMBEDDED, (space, since, since)).fetchall()
+        if unsound := self._widths.unsound(connection, space, [row[1:] for row in embedded]):
+            embedded = [row for row in embedded if row[1] not in unsound]
         again = {row[0] for row in embedded if self._drawers.has_vector(row[0])}
         if again:
-            changed += [_Loaded(*row) for row in connection.execute(_LOAD_SOME, (space, json.dumps(sorted(again))))]
+            read = [_Loaded(*row) for row in connection.execute(_LOAD_SOME, (space, json.dumps(sorted(again))))]
+            changed += _sound(connection, space, read, self._widths)
         edit = self._drawers.edit(gone, changed, since)
         said = statement_mirror.changes(
-            connection, model, since, changed={one.exchange for one in changed}, gone=edit.gone_exchanges
-        )
+            connection, model, since, self._widths,
+            changed={one.exchange for one in changed}, gone=edit.gone_exchanges,
+        )  # fmt: skip
         try:
             self._drawers.apply(edit, generation)
             self._drawers.embed([row for row in embedded if row[0] not in again], generation)
@@ -153,6 +161,17 @@ class Mirror:
         except BaseException:
             self._snapshot = NO_DRAWERS
             raise
+
+
+def _sound(connection: Connection, space: int, batch: list[_Loaded], widths: Widths) -> list[_Loaded]:
+    """Return ``batch``, without what was stored as a vector and is none."""
+    unsound = widths.unsound(connection, space, [(one.vector_key, one.vector) for one in batch])
+    if not unsound:
+        return batch
+    return [
+        one._replace(vector_key=None, vector_generation=None, vector=None) if one.vector_key in unsound else one
+        for one in batch
+    ]
 
 
 class _Edit(NamedTuple):
@@ -191,10 +210,11 @@ class _Drawers:
     def count(self) -> int:
         return self._ids.count
 
-    def load(self, connection: Connection, model: str, generation: int) -> None:
-        rows = connection.execute(_LOAD_ALL, (spaces.number(model),))
+    def load(self, connection: Connection, model: str, generation: int, widths: Widths) -> None:
+        space = spaces.number(model)
+        rows = connection.execute(_LOAD_ALL, (space,))
         while batch := rows.fetchmany(_BATCH_ROWS):
-            self._append([_Loaded(*row) for row in batch], generation)
+            self._append(_sound(connection, space, [_Loaded(*row) for row in batch], widths), generation)
 
     def has_vector(self, drawer_id: int) -> bool:
         row = self._row(drawer_id)

@@ -8,6 +8,7 @@ time: the same bytes give the same float32 everywhere. Pure functions.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 
 import numpy as np
@@ -16,6 +17,8 @@ from palace_daemon.core.ports import Float32
 
 _STEPS = 32_767
 _SCALE_BYTES = 4
+_NORM_OFF_MAX = 1e-3
+"""How far a vector's length may be from 1; a stored one is within 1e-5."""
 
 
 def pack(matrix: Float32) -> list[bytes]:
@@ -33,7 +36,12 @@ def pack(matrix: Float32) -> list[bytes]:
 
 
 def unpack(rows: Sequence[bytes]) -> Float32:
-    """Return stored vectors of one model, at least one, as float32 ``[n, dim]``."""
+    """Return stored vectors of one model, at least one, as float32 ``[n, dim]``.
+
+    A row of another width than most is one of zeros.
+    """
+    if len(set(map(len, rows))) > 1:
+        rows = _of_one_width(rows)
     table = np.frombuffer(b"".join(rows), np.uint8).reshape(len(rows), -1)
     found = table[:, _SCALE_BYTES:].view("<i2").astype(np.float32)
     with np.errstate(over="ignore", invalid="ignore"):  # a damaged scale harms its own row alone
@@ -46,9 +54,27 @@ def dim_of(row: bytes) -> int:
     return (len(row) - _SCALE_BYTES) // 2
 
 
+def width_of(dim: int) -> int:
+    """Return the bytes of a stored vector of that many dimensions."""
+    return _SCALE_BYTES + 2 * dim
+
+
+def is_unit(row: bytes) -> bool:
+    """Return whether a stored vector is of length 1, as those of models are."""
+    vector = unpack([row])[0].astype(np.float64)
+    # A comparison with "not a number" is false.
+    return bool(abs(float(vector @ vector) - 1.0) <= 2 * _NORM_OFF_MAX)
+
+
 def is_packed(row: bytes) -> bool:
     """Return whether ``row`` has the length of a stored vector."""
     return len(row) > _SCALE_BYTES and len(row) % 2 == 0
+
+
+def _of_one_width(rows: Sequence[bytes]) -> list[bytes]:
+    widths = Counter(len(row) for row in rows if is_packed(row))
+    width = max(widths, key=lambda one: (widths[one], one), default=_SCALE_BYTES)
+    return [row if len(row) == width else bytes(width) for row in rows]
 
 
 def pack_former(rows: Sequence[bytes]) -> list[bytes]:

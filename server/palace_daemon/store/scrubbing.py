@@ -96,7 +96,7 @@ def _check_room(connection: sqlite.Connection, path: Path) -> None:
     if free < needed:
         raise StoreFullError(
             f"no room to rewrite {path}: {needed / 1e6:,.0f} MB are needed, {free / 1e6:,.0f} MB are free",
-            hint="free disk space; it is tried again",
+            hint="free disk space",
         )
 
 

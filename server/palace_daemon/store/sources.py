@@ -62,6 +62,12 @@ def read_to_the_end(connection: Connection) -> dict[str, tuple[FileStat, str, in
     return found
 
 
+def bytes_read(connection: Connection) -> dict[str, int]:
+    """Return how much is read of each file that holds a transcript."""
+    rows = connection.execute("SELECT path, read_bytes FROM sources WHERE state='ok' AND origin='' AND read_bytes>0")
+    return dict(rows.fetchall())
+
+
 def below(connection: Connection, prefix: str) -> list[SourceRow]:
     """Return the sources whose path begins with ``prefix``."""
     rows = connection.execute(

@@ -19,9 +19,10 @@ from palace_daemon.core.ports import Float32
 from palace_daemon.store import matrix, spaces
 from palace_daemon.store.columns import NEVER, Column, last_known
 from palace_daemon.store.sqlite import Connection
+from palace_daemon.store.widths import Widths
 
 _LOAD = (
-    "SELECT s.exchange_id, s.is_wish, v.id, v.generation, v.vector FROM statements s"
+    "SELECT s.exchange_id, s.is_wish, v.id, v.generation, CAST(v.vector AS BLOB) FROM statements s"
     " CROSS JOIN vectors v ON v.text_hash=s.text_hash AND v.space=? {where} ORDER BY s.exchange_id, s.ordinal"
 )
 _LOAD_ALL = _LOAD.format(where="")
@@ -139,13 +140,14 @@ class Kept:
         """The number of rows."""
         return self._is_wish.count
 
-    def load(self, connection: Connection, model: str) -> None:
+    def load(self, connection: Connection, model: str, widths: Widths) -> None:
         """Take all statements that have a vector of ``model``; nothing is held yet."""
-        rows = connection.execute(_LOAD_ALL, (spaces.number(model),))
+        space = spaces.number(model)
+        rows = connection.execute(_LOAD_ALL, (space,))
         rest: list[_Loaded] = []
         while read := rows.fetchmany(_BATCH_ROWS):
             # The last exchange of a batch may go on in the next one.
-            ready, rest = _parted(rest + read)
+            ready, rest = _parted(rest + _sound(connection, space, read, widths))
             self._append(ready)
         self._append(rest)
 
@@ -217,13 +219,16 @@ class Kept:
             self._ended_at.put(run, generation)
 
 
-def changes(connection: Connection, model: str, since: int, changed: Collection[int], gone: Collection[int]) -> Changes:
+def changes(
+    connection: Connection, model: str, since: int, widths: Widths, changed: Collection[int], gone: Collection[int]
+) -> Changes:
     """Return what to :meth:`Kept.change`.
 
     Args:
         connection: In the transaction whose state is wanted.
         model: The model of all vectors.
         since: The generation that is held.
+        widths: Of the model's vectors.
         changed: Exchanges whose drawers changed since: they may say something else now.
         gone: Exchanges that are no more.
     """
@@ -231,13 +236,19 @@ def changes(connection: Connection, model: str, since: int, changed: Collection[
     embedded = {row[0] for row in connection.execute(_EMBEDDED, (space, since))}
     wanted = sorted(embedded.union(changed))
     rows = connection.execute(_LOAD_CHANGED, (space, json.dumps(wanted))).fetchall() if wanted else []
-    return Changes({*wanted, *gone}, rows)
+    return Changes({*wanted, *gone}, _sound(connection, space, rows, widths))
+
+
+def _sound(connection: Connection, space: int, rows: list[_Loaded], widths: Widths) -> list[_Loaded]:
+    """Return ``rows`` without those of damaged vectors."""
+    unsound = widths.unsound(connection, space, [(row[2], row[4]) for row in rows])
+    return [row for row in rows if row[2] not in unsound] if unsound else rows
 
 
 def _parted(rows: list[_Loaded]) -> tuple[list[_Loaded], list[_Loaded]]:
     """Return ``rows`` without those of the last exchange, and these."""
-    last = rows[-1][0]
     at = len(rows)
+    last = rows[-1][0] if rows else -1
     while at and rows[at - 1][0] == last:
         at -= 1
     return rows[:at], rows[at:]

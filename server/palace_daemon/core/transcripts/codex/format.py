@@ -29,7 +29,7 @@ class CodexFormat:
 
     name = "codex-jsonl"
     agent = AGENT
-    version = 1
+    version = 2
     shape: Shape = "lines"
     suffixes: tuple[str, ...] = SUFFIXES
     is_secondary = False

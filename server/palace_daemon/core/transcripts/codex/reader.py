@@ -91,6 +91,8 @@ class _ReaderState(Struct, array_like=True):
     is_item_only: bool = False
     """Whether prompts of this file are known to have no events."""
     has_any_event: bool = False
+    ancestors: list[Thread] = field(default_factory=list)
+    """What copied metas tell of the threads that this one was forked from: the parent first, then its parent."""
 
 
 class CodexReader:
@@ -142,23 +144,42 @@ class CodexReader:
         return self._state.thread.inherits(self._ordinal, self._state.turn_id)
 
     @property
+    def _owner(self) -> Thread:
+        """The thread in which the present turn was made: this one, or one whose history it begins with."""
+        if not self._is_inherited:
+            thread = self._state.thread
+            return thread if thread.thread_id else msgspec.structs.replace(thread, thread_id=self._file_thread)
+        oldest = self._state.thread
+        for ancestor in self._state.ancestors:
+            # A fork of a fork copies what its parent had copied. Ordinals count the lines of this file alone.
+            if not ancestor.inherits(None, self._state.turn_id):
+                return ancestor
+            oldest = ancestor
+        return Thread(thread_id=oldest.parent_id)
+
+    @property
     def _session(self) -> str:
-        thread = self._state.thread
-        if self._is_inherited:
-            return thread.parent_id
-        own = thread.thread_id or self._file_thread
-        return f"{thread.parent_id}/{own}" if thread.is_subagent and thread.parent_id else own
+        return self._owner.session
 
     # ------------------------------------------------------------------------------------------------- circumstances
 
     def _read_meta(self, body: dict[str, Any]) -> list[Reading]:
         if self._state.thread.thread_id:
             # Copies of a fork's parent, and marks of a resumption.
+            self._note_ancestor(body)
             return [Reading(skipped=("session_meta_copy",))]
         thread, facts = read_meta(body, self._file_thread)
         self._state.thread = thread
         self._state.cwd = facts.cwd
         return [Reading(events=(Facts(session=facts.session_id, facts=facts),), session=facts.session_id)]
+
+    def _note_ancestor(self, body: dict[str, Any]) -> None:
+        *_, oldest = (self._state.thread, *self._state.ancestors)
+        if oldest.parent_id and as_text(body.get("id")) == oldest.parent_id:
+            ancestor, _ = read_meta(body, "")
+            known = {self._state.thread.thread_id, *(one.thread_id for one in self._state.ancestors)}
+            if ancestor.thread_id not in known:  # damaged lines may lead in a circle
+                self._state.ancestors.append(ancestor)
 
     def _read_context(self, body: dict[str, Any]) -> list[Reading]:
         self._state.cwd = as_text(body.get("cwd")) or self._state.cwd
@@ -221,11 +242,11 @@ class CodexReader:
     def _turn(self, text: str, at: int | None, place: Place, attachments: tuple[Attachment, ...]) -> UserTurn:
         state = self._state
         state.turns += 1
-        thread_id = state.thread.parent_id if self._is_inherited else state.thread.thread_id or self._file_thread
-        ids = f"{AGENT}:{thread_id}:{state.turn_id}"
+        owner = self._owner
+        ids = f"{AGENT}:{owner.thread_id}:{state.turn_id}"
         key = ids if state.turns == 1 else f"{ids}:{state.turns}"
         return UserTurn(
-            session=self._session,
+            session=owner.session,
             place=place,
             text=text,
             kind=self._kind(),

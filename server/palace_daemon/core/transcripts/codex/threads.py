@@ -1,4 +1,4 @@
-"""What a rollout's first ``session_meta`` tells: the thread, its parent, and which turns it inherited."""
+"""What a ``session_meta`` of a rollout tells: the thread, its parent, and which turns it inherited."""
 
 from __future__ import annotations
 
@@ -28,6 +28,11 @@ class Thread(Struct, array_like=True):
     """Records with a lower ordinal are the parent's history."""
     branch: str = ""
     agent_version: str = ""
+
+    @property
+    def session(self) -> str:
+        """The id of its session; a sub-agent's is below that of its parent."""
+        return f"{self.parent_id}/{self.thread_id}" if self.is_subagent and self.parent_id else self.thread_id
 
     def inherits(self, ordinal: Any, turn_id: str) -> bool:
         """Return whether a record is a copy of the parent's history.
@@ -68,10 +73,9 @@ def read_meta(body: dict[str, Any], file_thread: str) -> tuple[Thread, SessionFa
         branch=as_text(git.get("branch")) if isinstance(git, dict) else "",
         agent_version=as_text(body.get("cli_version")),
     )
-    is_child = is_subagent and thread.parent_id
     facts = SessionFacts(
         agent=AGENT,
-        session_id=f"{thread.parent_id}/{thread_id}" if is_child else thread_id,
+        session_id=thread.session,
         parent_session_id=thread.parent_id,
         relation="subagent" if is_subagent else ("fork" if thread.parent_id else "none"),
         cwd=as_text(body.get("cwd")),

@@ -185,6 +185,18 @@ def test_the_page_of_the_repository_names_every_command() -> None:
         assert (ROOT / "docs" / target).exists(), target
 
 
+def test_the_page_names_the_workbenches_of_the_scenarios() -> None:
+    script = (EXTENSION / "scripts" / "workbench.mjs").read_text(encoding="utf-8")
+    page = " ".join((ROOT / "docs" / "vscode.md").read_text(encoding="utf-8").split())
+    versions = re.findall(r'^  "([\d.]+)": \{\n    codeServer: "([\d.]+)"', script, re.MULTILINE)
+    default = re.search(r'^const DEFAULT_VERSION = "([\d.]+)";$', script, re.MULTILINE)
+    assert default
+    assert f"VS Code {default[1]} (code-server {dict(versions)[default[1]]}," in page
+    for version, code_server in versions:
+        assert code_server in page
+        assert version == default[1] or f"PALACE_VSCODE={version} npm run workbench" in page
+
+
 def test_only_what_is_needed_is_packed() -> None:
     patterns = (EXTENSION / ".vscodeignore").read_text(encoding="utf-8").split()
     assert patterns[0] == "**", "everything is left out, and the rest of the list puts in"

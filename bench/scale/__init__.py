@@ -170,6 +170,25 @@ def _more(seed: int) -> Iterator[tuple[str, str]]:
             yield exchange.user_text, exchange.reply_text
 
 
+def kept_store(stores: Path, drawers: int, settings: Settings, progress: Progress | None = None) -> Path:
+    """Return the data directory below ``stores`` with such a store, which is built where it is not there yet.
+
+    It is for copying: whoever opens it changes it.
+
+    Raises:
+        ModelError: The model is not installed, and the store has to be built.
+    """
+    name = f"{FORMAT_VERSION}-{settings.seed}-{settings.real}-{drawers}-{fingerprint(of=STORING)}"
+    kept = stores / name
+    if not (kept / _FACTS_FILE).exists():
+        building = stores / f"{name}.building"
+        shutil.rmtree(building, ignore_errors=True)
+        facts = _build(building, drawers, settings, progress or Progress())
+        (building / _FACTS_FILE).write_bytes(msgspec.json.encode(facts))
+        building.rename(kept)
+    return kept
+
+
 @contextlib.contextmanager
 def _store(drawers: int, settings: Settings, progress: Progress) -> Iterator[tuple[Path, Facts]]:
     """Yield a data directory with a store that may be changed, and what is known of it."""
@@ -178,14 +197,7 @@ def _store(drawers: int, settings: Settings, progress: Progress) -> Iterator[tup
         if settings.stores is None:
             yield data, _build(data, drawers, settings, progress)
             return
-        name = f"{FORMAT_VERSION}-{settings.seed}-{settings.real}-{drawers}-{fingerprint(of=STORING)}"
-        kept = settings.stores / name
-        if not (kept / _FACTS_FILE).exists():
-            building = settings.stores / f"{name}.building"
-            shutil.rmtree(building, ignore_errors=True)
-            facts = _build(building, drawers, settings, progress)
-            (building / _FACTS_FILE).write_bytes(msgspec.json.encode(facts))
-            building.rename(kept)
+        kept = kept_store(settings.stores, drawers, settings, progress)
         data.mkdir(mode=0o700)
         shutil.copy2(database_path(kept), database_path(data))
         yield data, msgspec.json.decode((kept / _FACTS_FILE).read_bytes(), type=Facts)

@@ -5,6 +5,7 @@ import { homedir } from "node:os";
 import * as path from "node:path";
 
 import { PalaceError } from "./errors";
+import { rootOf } from "./processes";
 
 /** `differs`: by another installation, or in part; `unclear`: its settings cannot be read, `reason` says why. */
 export type AgentState = "absent" | "connected" | "differs" | "unclear";
@@ -191,7 +192,7 @@ const runWhole: RunWhole = (command) =>
   new Promise((resolve, reject) => {
     const [program = "", ...rest] = command;
     const options = {
-      cwd: path.parse(program).root || "/",
+      cwd: rootOf(command),
       timeout: LIMIT_MS,
       maxBuffer: OUTPUT_BYTES_MAX,
       windowsHide: true,

@@ -23,11 +23,6 @@ export function selectorOf(target: Target): ForgetParams | undefined {
   return target.project ? { project: target.project } : undefined;
 }
 
-/** Reads the exchange's id from the query of a palace-exchange document's address; empty where there is none. */
-export function idOfQuery(query: string): string {
-  return new URLSearchParams(query).get("id") ?? "";
-}
-
 /** An exchange that would go, in one line. */
 export function itemTitle(item: WireForgetItem): string {
   return firstLine(item.title) || "(no words)";

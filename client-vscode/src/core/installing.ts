@@ -11,7 +11,7 @@ import * as path from "node:path";
 
 import { PalaceError } from "./errors";
 import type { Environment } from "./places";
-import { run as runProgram, type Ran, type Run } from "./processes";
+import { isRunning, run as runProgram, type Ran, type Run } from "./processes";
 import { ENVIRONMENT_NAME, probe, pythonOf, type Probe } from "./python";
 import { isNewer } from "./versions";
 
@@ -223,14 +223,5 @@ async function removeLeftovers(storage: string): Promise<void> {
   for (const name of await readdir(storage)) {
     const pid = Number(LEFTOVER.exec(name)?.[1] ?? 0);
     if (pid && pid !== process.pid && !isRunning(pid)) await rm(path.join(storage, name), { recursive: true, force: true }).catch(() => undefined);
-  }
-}
-
-function isRunning(pid: number): boolean {
-  try {
-    process.kill(pid, 0); // asks only whether there is one
-    return true;
-  } catch (error) {
-    return (error as NodeJS.ErrnoException).code === "EPERM";
   }
 }

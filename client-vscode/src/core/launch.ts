@@ -1,10 +1,8 @@
 /** Starting the shared daemon, and saying in words why it did not start. */
 
-import * as path from "node:path";
-
 import { PalaceError } from "./errors";
 import type { Environment } from "./places";
-import { run as runProgram, type Run } from "./processes";
+import { rootOf, run as runProgram, type Run } from "./processes";
 
 /** The command line waits 20 s for a daemon to listen; this is for one that hangs before that. */
 const LAUNCH_MS = 60_000;
@@ -31,7 +29,7 @@ export interface LaunchOptions {
 export async function launch(options: LaunchOptions): Promise<void> {
   const command = [...options.commandLine, "--stdio"];
   const ran = await (options.run ?? runProgram)(command, {
-    cwd: path.parse(command[0] ?? "").root || "/", // `-m` puts the working directory on the import path
+    cwd: rootOf(command),
     env: options.env,
     signal: options.signal,
     limitMs: LAUNCH_MS,

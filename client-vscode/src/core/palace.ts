@@ -6,7 +6,6 @@ import type { Notifications } from "./protocol";
 /** Whether there is a daemon to ask, and if not, why. */
 export type State =
   | { readonly kind: "connecting" }
-  /** A daemon is being started; `reason` says what for, for instance that an older one is replaced. */
   | { readonly kind: "starting" }
   | { readonly kind: "ready"; readonly version: string; readonly dataDirectory: string }
   /** It was lost and is tried again by itself. */

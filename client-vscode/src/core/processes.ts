@@ -133,6 +133,21 @@ function endGroup(pid: number): void {
   }
 }
 
+/** Whether there is such a process, whoever's it is. */
+export function isRunning(pid: number): boolean {
+  try {
+    process.kill(pid, 0); // asks only whether there is one
+    return true;
+  } catch (error) {
+    return (error as NodeJS.ErrnoException).code === "EPERM";
+  }
+}
+
+/** The root of the file system that a program lies in: Python puts the working directory on its import path. */
+export function rootOf(command: readonly string[]): string {
+  return path.parse(command[0] ?? "").root || "/";
+}
+
 function lines(onLine: ((line: string) => void) | undefined): (part: string) => void {
   let rest = "";
   return (part) => {

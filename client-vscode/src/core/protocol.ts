@@ -312,6 +312,7 @@ export interface WireEmbedding {
   readonly truncated: number;
   readonly modelLoadMs: number | null;
   readonly isPaused: boolean;
+  readonly windowed: number;
 }
 
 /** Takes nothing. */

@@ -13,7 +13,7 @@ import * as path from "node:path";
 
 import { PalaceError } from "./errors";
 import type { Environment } from "./places";
-import { run as runProgram, type Run } from "./processes";
+import { rootOf, run as runProgram, type Run } from "./processes";
 import { isNewer } from "./versions";
 
 /** The oldest daemon that this extension understands. */
@@ -274,7 +274,7 @@ print(json.dumps({
 export async function probe(command: readonly string[], options: Pick<FindOptions, "env" | "signal" | "run">): Promise<Probe> {
   const program = command.join(" ");
   const ran = await (options.run ?? runProgram)([...command, "-c", PROBE], {
-    cwd: path.parse(command[0] ?? "").root || "/",
+    cwd: rootOf(command),
     env: options.env,
     signal: options.signal,
     limitMs: PROBE_MS,

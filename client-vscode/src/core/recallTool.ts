@@ -4,6 +4,7 @@ import { estimatedTokens, recalled } from "./chatBlock";
 import { inWords, isCancelled, PalaceError } from "./errors";
 import type { Palace } from "./palace";
 import type { RecallParams } from "./protocol";
+import { lastName, withOffset } from "./wording";
 
 /** Room for five whole passages with their headings, in estimated tokens; what a chat gives may be less. */
 export const ANSWER_TOKENS = 4_000;
@@ -75,7 +76,7 @@ export async function answer(palace: Pick<Palace, "request">, given: unknown, ar
     const maxTokens = Math.max(1, Math.min(around.room?.tokenBudget ?? ANSWER_TOKENS, ANSWER_TOKENS));
     const result = await palace.request(
       "palace/recall",
-      { ...asked, maxTokens: Math.floor(maxTokens), now: isoWithOffset(around.now) },
+      { ...asked, maxTokens: Math.floor(maxTokens), now: withOffset(around.now) },
       { signal: AbortSignal.any([around.signal, late]) },
     );
     return await fitted((tokens) => recalled(result, asked, tokens), maxTokens, around.room);
@@ -90,7 +91,7 @@ export async function answer(palace: Pick<Palace, "request">, given: unknown, ar
 /** What a person sees while the tool runs. */
 export function whileSearching(given: unknown): string {
   const { project } = given && typeof given === "object" ? (given as { project?: unknown }) : {};
-  const name = typeof project === "string" ? (project.split(/[\\/]/).filter(Boolean).at(-1) ?? "") : "";
+  const name = typeof project === "string" ? lastName(project) : "";
   // The message is Markdown, and the name comes from a model.
   return name && /^[\w. -]{1,60}$/.test(name) ? `Searching earlier sessions of ${name}` : "Searching earlier sessions";
 }
@@ -142,12 +143,4 @@ function count(value: unknown): number {
 
 function wrong(what: string): PalaceError {
   return new PalaceError(`the input of palace_recall is wrong: ${what}`, "params", "call it again with that put right");
-}
-
-/** The time with this machine's offset, by which the daemon reads "last week". */
-function isoWithOffset(at: Date): string {
-  const offset = -at.getTimezoneOffset();
-  const shifted = new Date(at.getTime() + offset * 60_000).toISOString().slice(0, -1);
-  const two = (value: number): string => String(Math.floor(value)).padStart(2, "0");
-  return `${shifted}${offset < 0 ? "-" : "+"}${two(Math.abs(offset) / 60)}:${two(Math.abs(offset) % 60)}`;
 }

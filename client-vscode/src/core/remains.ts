@@ -11,6 +11,7 @@
 import { existsSync, readFileSync } from "node:fs";
 
 import * as places from "./places";
+import { isRunning } from "./processes";
 
 /** `nothing`: it ended in order. `process`: it still runs. `socket`: it was killed, or crashed. */
 export type Remains = "nothing" | "process" | "socket";
@@ -23,13 +24,7 @@ export function remainsOf(data: string, pid: number): Remains {
 }
 
 function isAlive(pid: number): boolean {
-  if (pid <= 0) return false;
-  try {
-    process.kill(pid, 0); // asks only whether there is one
-  } catch (error) {
-    return (error as NodeJS.ErrnoException).code === "EPERM";
-  }
-  return !isZombie(pid);
+  return pid > 0 && isRunning(pid) && !isZombie(pid);
 }
 
 /** Whether it ended and only waits for its parent to notice: in a container nobody may ever do that. */

@@ -1,17 +1,6 @@
 /** Asks as somebody types: after a short pause, one question at a time, and only the newest answer counts. */
 
-/** Where the pauses come from; tests give their own. */
-export interface Timers {
-  set(run: () => void, delayMs: number): unknown;
-  clear(timer: unknown): void;
-}
-
-const REAL_TIMERS: Timers = {
-  set: (run, delayMs) => setTimeout(run, delayMs),
-  clear: (timer) => {
-    clearTimeout(timer as NodeJS.Timeout);
-  },
-};
+import { type Clock, realClock } from "./timing";
 
 /** What comes of it. None of these is called after `dispose`, nor for a question that a newer one has overtaken. */
 export interface Hearing<Question, Answer> {
@@ -26,8 +15,8 @@ export class Searcher<Question, Answer> {
   readonly #ask: (question: Question, signal: AbortSignal) => Promise<Answer>;
   readonly #hearing: Hearing<Question, Answer>;
   readonly #delayMs: () => number;
-  readonly #timers: Timers;
-  #timer: unknown;
+  readonly #clock: Clock;
+  #timer: { dispose(): void } | undefined;
   #asked: AbortController | undefined;
   #isBusy = false;
   #isDisposed = false;
@@ -40,12 +29,12 @@ export class Searcher<Question, Answer> {
     ask: (question: Question, signal: AbortSignal) => Promise<Answer>,
     hearing: Hearing<Question, Answer>,
     delayMs: () => number,
-    timers: Timers = REAL_TIMERS,
+    clock: Clock = realClock,
   ) {
     this.#ask = ask;
     this.#hearing = hearing;
     this.#delayMs = delayMs;
-    this.#timers = timers;
+    this.#clock = clock;
   }
 
   /** Asks after the pause, unless another key comes. What was asked before is withdrawn at once: it costs the daemon time. */
@@ -53,10 +42,10 @@ export class Searcher<Question, Answer> {
     if (this.#isDisposed) return;
     this.#withdraw();
     this.#tellBusy(true);
-    this.#timer = this.#timers.set(() => {
+    this.#timer = this.#clock.after(this.#delayMs(), () => {
       this.#timer = undefined;
       void this.#run(question);
-    }, this.#delayMs());
+    });
   }
 
   /** Asks at once: for what was not typed. */
@@ -65,12 +54,6 @@ export class Searcher<Question, Answer> {
     this.#withdraw();
     this.#tellBusy(true);
     void this.#run(question);
-  }
-
-  /** Withdraws what is asked or about to be; nothing is told any more but that nothing is awaited. */
-  stop(): void {
-    this.#withdraw();
-    this.#tellBusy(false);
   }
 
   /** Whether an answer is awaited. */
@@ -110,7 +93,7 @@ export class Searcher<Question, Answer> {
   }
 
   #withdraw(): void {
-    if (this.#timer !== undefined) this.#timers.clear(this.#timer);
+    this.#timer?.dispose();
     this.#timer = undefined;
     const asked = this.#asked;
     this.#asked = undefined; // first, so that an answer that is already on its way counts as overtaken

@@ -18,11 +18,12 @@ import { inWords, isCancelled, PalaceError } from "../core/errors";
 import { packageOf } from "../core/installing";
 import { launch } from "../core/launch";
 import { Life } from "../core/life";
+import { isFirstToTell } from "../core/onceAmongWindows";
 import type { Palace, State } from "../core/palace";
 import * as places from "../core/places";
 import { findPython, type Finding, type FindOptions, type FoundPython, privateEnvironment } from "../core/python";
 import { remainsOf } from "../core/remains";
-import { realClock } from "../core/timing";
+import { pause, realClock } from "../core/timing";
 import { isNewer } from "../core/versions";
 import { installDaemon } from "./installDaemon";
 import type { Parts } from "./parts";
@@ -202,11 +203,13 @@ const LOGS = "Show Logs";
 const UPGRADE = "Upgrade";
 const TOLD_MISSING = "palace.toldMissing";
 const TOLD_UPGRADE = "palace.toldUpgrade";
+/** How long a window that nobody looks at leaves it to others to tell of a failure. */
+const BEHIND_MS = 1_000;
 
 /** Registers the commands around the daemon, and tells a person once what is wrong with it. */
 export function registerDaemon(parts: Parts): vscode.Disposable {
-  const teller = new Teller(parts);
   const closing = new AbortController();
+  const teller = new Teller(parts, closing.signal);
   const command = (name: string, run: () => Promise<void>): vscode.Disposable =>
     vscode.commands.registerCommand(name, () => told(parts, run));
   return vscode.Disposable.from(
@@ -246,17 +249,27 @@ async function restart(parts: Parts, teller: Teller): Promise<void> {
   }
 }
 
-function isTroubled(state: State): state is Extract<State, { kind: "missing" | "failed" }> {
+type Troubled = Extract<State, { kind: "missing" | "failed" }>;
+
+function isTroubled(state: State): state is Troubled {
   return state.kind === "missing" || state.kind === "failed";
 }
 
-/** Tells a person of a failure: once for each cause, and again only after a command of theirs met it. */
+/**
+ * Tells a person of a failure: once for each cause, and again only after a command of theirs met it.
+ *
+ * All windows share the daemon and meet its failures at the same moment. One of them tells: the one in front, or any
+ * other where a person looks at none of them. The status bar of each shows the failure in any case.
+ */
 class Teller {
   readonly #told = new Set<string>();
   /** Whether a person's command is under way. */
   isAsked = false;
 
-  constructor(private readonly parts: Parts) {}
+  constructor(
+    private readonly parts: Parts,
+    private readonly closing: AbortSignal,
+  ) {}
 
   hear(state: State): void {
     if (state.kind === "ready") this.#offerUpgrade(state.version);
@@ -264,11 +277,19 @@ class Teller {
     const cause = `${state.kind} ${state.reason}`;
     if (this.#told.has(cause) && !this.isAsked) return;
     this.#told.add(cause);
-    if (state.kind === "missing" && !this.isAsked && !this.#isFirst(TOLD_MISSING, this.#extensionVersion)) return;
-    const words = inWords(new PalaceError(state.reason, state.kind, state.hint));
-    void this.#tell(state, words).catch((error: unknown) => {
+    this.#tellOnce(state, cause, this.isAsked).catch((error: unknown) => {
       this.parts.log.error(inWords(error));
     });
+  }
+
+  async #tellOnce(state: Troubled, cause: string, isAsked: boolean): Promise<void> {
+    if (!isAsked && !vscode.window.state.focused) {
+      await pause(realClock, BEHIND_MS, this.closing);
+      if (this.closing.aborted || !isTroubled(this.parts.palace.state)) return;
+    }
+    const isFirst = isFirstToTell(path.join(this.parts.context.globalStorageUri.fsPath, "told"), cause);
+    if (!isAsked && (!isFirst || (state.kind === "missing" && !this.#isFirst(TOLD_MISSING, this.#extensionVersion)))) return;
+    await this.#tell(state, inWords(new PalaceError(state.reason, state.kind, state.hint)));
   }
 
   get #extensionVersion(): string {
@@ -282,7 +303,7 @@ class Teller {
     return true;
   }
 
-  async #tell(state: State, words: string): Promise<void> {
+  async #tell(state: Troubled, words: string): Promise<void> {
     const isOfPython = state.kind === "missing" || words.includes("palace.python");
     const chosen =
       state.kind === "missing"

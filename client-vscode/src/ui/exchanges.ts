@@ -79,7 +79,8 @@ function uriOf(told: WireExchange): vscode.Uri {
   return vscode.Uri.from({ scheme: SCHEME, path: `/${fileNameOf(titleOf(told))}`, query: `id=${told.exchangeId}` });
 }
 
-function idIn(uri: vscode.Uri): string | undefined {
+/** The exchange that such a document shows. */
+export function idIn(uri: vscode.Uri): string | undefined {
   return uri.scheme === SCHEME ? (/(?:^|&)id=([^&]+)/.exec(uri.query)?.[1] ?? undefined) : undefined;
 }
 

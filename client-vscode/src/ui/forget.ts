@@ -3,13 +3,15 @@
 import * as vscode from "vscode";
 
 import { agentName } from "../core/agents";
-import { finalSelector, forgotWords, idOfQuery, itemFacts, itemTitle, lastQuestion, selectorOf, type Target } from "../core/forgetText";
+import { finalSelector, forgotWords, itemFacts, itemTitle, lastQuestion, selectorOf, type Target } from "../core/forgetText";
 import type { ForgetParams, ForgetResult, WireForgetItem } from "../core/protocol";
+import { sessionsOf } from "../core/sessionAnswers";
 import { sessionTitle } from "../core/sessionTree";
 import { ago, count, lastName, number, plainLabel } from "../core/wording";
+import { idIn } from "./exchanges";
 import type { Parts } from "./parts";
-import { complain } from "./recentSessions";
-import { sessionsOf, windowProjects } from "./sessions";
+import { complain } from "./telling";
+import { windowProjects } from "./windowProjects";
 
 interface Choice<T> extends vscode.QuickPickItem {
   readonly value: T;
@@ -40,7 +42,7 @@ export async function forgetItem(parts: Parts, given: unknown): Promise<void> {
 
 function targetOf(given: unknown): Target {
   const uri = given instanceof vscode.Uri || given === undefined ? (given ?? vscode.window.activeTextEditor?.document.uri) : undefined;
-  if (uri) return uri.scheme === "palace-exchange" ? { exchangeId: idOfQuery(uri.query) } : {};
+  if (uri) return { exchangeId: idIn(uri) ?? "" };
   return typeof given === "object" && given !== null ? given : {};
 }
 

@@ -7,6 +7,7 @@ import { install, type Installed, packageOf, type Step } from "../core/installin
 import { findInstallers, type FindOptions, type Probe } from "../core/python";
 import type { Parts } from "./parts";
 import type { Settings } from "./settings";
+import { rising } from "./telling";
 
 export type FindOptionsOf = (context: vscode.ExtensionContext, settings: Settings) => Promise<FindOptions>;
 
@@ -99,11 +100,10 @@ async function chosen(installers: readonly Probe[]): Promise<Probe | undefined> 
 }
 
 function reporting(progress: vscode.Progress<{ message?: string; increment?: number }>): (step: Step, detail: string) => void {
-  let percent = 0;
+  const rise = rising(progress);
   return (step, detail) => {
-    const { words, percent: at } = STEPS[step];
-    progress.report({ message: detail ? `${words}: ${detail}` : words, increment: Math.max(0, at - percent) });
-    percent = Math.max(percent, at);
+    const { words, percent } = STEPS[step];
+    rise(detail ? `${words}: ${detail}` : words, percent);
   };
 }
 

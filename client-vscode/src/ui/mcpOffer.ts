@@ -1,11 +1,9 @@
 /** Palace's MCP server as the editor may start it: only where the Python that runs the daemon has the MCP SDK. */
 
-import * as path from "node:path";
-
 import * as vscode from "vscode";
 
 import { inWords } from "../core/errors";
-import { run as runProgram, type Run } from "../core/processes";
+import { rootOf, run as runProgram, type Run } from "../core/processes";
 import type { MakeServer, McpServer, McpServerProvider } from "./newerVscode";
 import type { Parts } from "./parts";
 
@@ -85,8 +83,4 @@ export class McpOffer implements McpServerProvider, vscode.Disposable {
     server.cwd = vscode.Uri.file(rootOf(commandLine));
     return server;
   }
-}
-
-function rootOf(commandLine: readonly string[]): string {
-  return path.parse(commandLine[0] ?? "").root || "/";
 }

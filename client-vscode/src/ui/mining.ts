@@ -7,7 +7,7 @@ import { mineWords, progressWords } from "../core/miningText";
 import { workWords } from "../core/statusText";
 import type { Work } from "../core/statusWork";
 import type { Parts } from "./parts";
-import { complain } from "./recentSessions";
+import { complain, rising } from "./telling";
 
 type Report = vscode.Progress<{ message?: string; increment?: number }>;
 
@@ -99,8 +99,7 @@ export class Mining implements vscode.Disposable {
 
 /** The notification of a first run; the editor shows it a moment after it was asked to. */
 class FirstRunNotice {
-  #report: Report | undefined;
-  #percent = 0;
+  #rise: ReturnType<typeof rising> | undefined;
   #latest: Work | undefined;
   #resolve: () => void = () => undefined;
   readonly #over = new Promise<void>((resolve) => {
@@ -110,18 +109,14 @@ class FirstRunNotice {
   constructor(private readonly onEnd: () => void) {}
 
   shown(report: Report): Promise<void> {
-    this.#report = report;
+    this.#rise = rising(report);
     if (this.#latest) this.tell(this.#latest);
     return this.#over;
   }
 
   tell(work: Work): void {
     this.#latest = work;
-    if (!this.#report) return;
-    const now = work.percent ?? 0;
-    // Vectors begin anew after the files: the bar stays where it is until they are further.
-    this.#report.report({ message: workWords(work), increment: Math.max(0, now - this.#percent) });
-    this.#percent = Math.max(this.#percent, now);
+    this.#rise?.(workWords(work), work.percent);
   }
 
   end(): void {
@@ -130,14 +125,11 @@ class FirstRunNotice {
   }
 }
 
-/** Turns the daemon's progress, whose percentages begin anew with each stage, into the editor's increments. */
+/** Hears the daemon's progress. */
 function reporter(report: Report): (value: ProgressValue) => void {
-  let shown = 0;
+  const rise = rising(report);
   return (value) => {
     const message = progressWords(value);
-    if (message === "") return;
-    const now = value.percentage ?? shown;
-    report.report({ message, increment: Math.max(0, now - shown) });
-    shown = Math.max(shown, now);
+    if (message !== "") rise(message, value.percentage ?? undefined);
   };
 }

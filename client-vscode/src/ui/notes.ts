@@ -7,8 +7,8 @@ import type { RememberParams, RememberResult } from "../core/protocol";
 import { count, cut, firstLine, lastName, plainLabel, plainMessage, withOffset } from "../core/wording";
 import { forget, forgetItem } from "./forget";
 import type { Parts } from "./parts";
-import { complain } from "./recentSessions";
-import { windowProjects } from "./sessions";
+import { complain } from "./telling";
+import { windowProjects } from "./windowProjects";
 
 /** Of these, the newest, the tags are offered. */
 const NOTES_LOOKED_AT = 500;

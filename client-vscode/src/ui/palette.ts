@@ -3,10 +3,10 @@
 import * as vscode from "vscode";
 
 import { type Place, readInput, type Scope } from "../core/filters";
-import { type Project, projectOf } from "../core/project";
 import { askedLine } from "../core/rows";
 import { type Opening, Palette } from "./palettePicker";
 import type { Parts } from "./parts";
+import { projectInFront } from "./windowProjects";
 
 /** A longer selection is asked as it is, and not put into the input, which has one line. */
 const INPUT_CHARS_MAX = 200;
@@ -22,15 +22,13 @@ export interface Memory {
 export function registerPalette(parts: Parts): vscode.Disposable {
   const memory: Memory = { value: "", scope: undefined };
   let palette: Palette | undefined;
-  const open = (opening: Partial<Opening>): void => {
-    palette?.dispose();
-    const place: Place = parts.settings().recall.scope;
-    const scope = memory.scope ?? { place, agent: "", span: "any" };
-    palette = new Palette(parts, memory, { value: memory.value, scope, project: windowProject(), ...opening });
-    palette.show();
-  };
   const scopeWith = (changes: Partial<Scope>): Scope => {
     return { ...(memory.scope ?? { place: parts.settings().recall.scope, agent: "", span: "any" }), ...changes };
+  };
+  const open = (opening: Partial<Opening>): void => {
+    palette?.dispose();
+    palette = new Palette(parts, memory, { value: memory.value, scope: scopeWith({}), project: projectInFront(), ...opening });
+    palette.show();
   };
   return vscode.Disposable.from(
     vscode.commands.registerCommand("palace.recall", (argument: unknown) => {
@@ -41,7 +39,7 @@ export function registerPalette(parts: Parts): vscode.Disposable {
       });
     }),
     vscode.commands.registerCommand("palace.recallInProject", () => {
-      if (windowProject()) open({ scope: scopeWith({ place: "project" }) });
+      if (projectInFront()) open({ scope: scopeWith({ place: "project" }) });
       else void vscode.window.showInformationMessage("No folder is open, so there is no project to search in. Palace: Recall searches everything.");
     }),
     vscode.commands.registerCommand("palace.recallSelection", () => {
@@ -71,15 +69,6 @@ function selectedText(editor: vscode.TextEditor | undefined): string {
   if (selected.size > 0) return [...selected].join("\n");
   const word = document.getWordRangeAtPosition(selection.active);
   return (word ? document.getText(word) : document.lineAt(selection.active.line).text).trim();
-}
-
-/** The project of the folder that the active editor's file lies in, or of the window's first folder. */
-function windowProject(): Project | undefined {
-  const front = vscode.window.activeTextEditor?.document.uri;
-  const own = front ? vscode.workspace.getWorkspaceFolder(front) : undefined;
-  const folders = [own, ...(vscode.workspace.workspaceFolders ?? [])];
-  const folder = folders.find((one) => one?.uri.scheme === "file"); // others are not on this machine, nor in transcripts
-  return folder ? projectOf(folder.uri.fsPath) : undefined;
 }
 
 interface Argument {

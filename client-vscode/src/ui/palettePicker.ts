@@ -163,7 +163,12 @@ export class Palette implements vscode.Disposable {
     if (picker) this.#tellOpen(false);
   }
 
-  /** Does something that takes the list's place, and brings the list back as it was, with `row` chosen if it is given. */
+  /**
+   * Does something that takes the list's place, and brings the list back as it was, with `row` chosen if it is given.
+   *
+   * Whether a person left that by Escape, or by opening another list such as Ctrl+P's, the editor does not tell: after
+   * either the list comes back, and Escape, which is meant more often, is what the placeholders promise.
+   */
   async #aside(run: () => PromiseLike<unknown>, row?: HitRow): Promise<void> {
     this.#unmount();
     if (row) this.#active = row.hit.drawerId;

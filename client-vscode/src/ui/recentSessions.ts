@@ -3,12 +3,12 @@
 import * as vscode from "vscode";
 
 import { agentIcon, agentName } from "../core/agents";
-import { inWords, isCancelled } from "../core/errors";
 import type { WireExchange, WireSession } from "../core/protocol";
+import { exchangesOf, sessionsOf } from "../core/sessionAnswers";
 import { exchangeTitle, sessionTitle } from "../core/sessionTree";
-import { count, dayHeading, firstLine, lastName, plainLabel, plainMessage, timeOfDay } from "../core/wording";
+import { count, dayHeading, firstLine, lastName, plainLabel, timeOfDay } from "../core/wording";
 import type { Parts } from "./parts";
-import { exchangesOf, sessionsOf } from "./sessions";
+import { complain, keepOrder } from "./telling";
 
 interface SessionItem extends vscode.QuickPickItem {
   readonly session?: WireSession;
@@ -135,19 +135,5 @@ async function openLast(parts: Parts, { sessionId }: WireSession): Promise<void>
     if (last) await vscode.commands.executeCommand("palace.openExchange", { exchangeId: last.exchangeId });
   } catch (error) {
     complain(error);
-  }
-}
-
-/** Says what went wrong, unless the person withdrew the request. */
-export function complain(error: unknown): void {
-  if (!isCancelled(error)) void vscode.window.showErrorMessage(plainMessage(`Palace: ${inWords(error)}`));
-}
-
-/** Keeps rows in their order while the person filters: the editor would sort them by where the words stand. */
-export function keepOrder(pick: object): void {
-  try {
-    Object.assign(pick, { sortByLabel: false }); // a proposed property, which the editor takes from anybody
-  } catch {
-    // an editor that does not take it sorts only what is filtered
   }
 }

@@ -2,11 +2,11 @@
 
 import * as vscode from "vscode";
 
-import type { Answer, Params } from "../core/connection";
+import type { Params } from "../core/connection";
 import { inWords, isCancelled } from "../core/errors";
 import type { State } from "../core/palace";
-import { projectOf } from "../core/project";
-import type { WireExchange, WireSession } from "../core/protocol";
+import type { WireSession } from "../core/protocol";
+import { exchangesOf, sessionsOf } from "../core/sessionAnswers";
 import {
   exchangeNodes,
   look,
@@ -21,6 +21,7 @@ import {
 } from "../core/sessionTree";
 import type { Parts } from "./parts";
 import { pickRecent } from "./recentSessions";
+import { windowProjects } from "./windowProjects";
 
 /** A live session is mined with each turn; the view follows without flickering. */
 const REFRESH_DELAY_MS = 2_000;
@@ -224,23 +225,6 @@ export class SessionTree implements vscode.TreeDataProvider<TreeNode>, vscode.Di
 /** Whether the daemon is on its way without a person. */
 function isComing({ kind }: State): boolean {
   return kind === "connecting" || kind === "starting" || kind === "waiting";
-}
-
-/** The sessions of an answer to a request for a list. */
-export function sessionsOf(answer: Answer<"palace/sessions">): readonly WireSession[] {
-  return "sessions" in answer ? answer.sessions : [];
-}
-
-/** The exchanges of an answer to a request for one session. */
-export function exchangesOf(answer: Answer<"palace/sessions">): readonly WireExchange[] {
-  return "exchanges" in answer ? answer.exchanges : [];
-}
-
-/** Paths of the projects that this window's folders belong to, each once; the first is "this project". */
-export function windowProjects(): string[] {
-  const all = vscode.workspace.workspaceFolders ?? [];
-  const paths = all.filter((one) => one.uri.scheme === "file").map((one) => projectOf(one.uri.fsPath).path);
-  return [...new Set(paths)]; // two folders of one repository are one project
 }
 
 /** Markdown that runs no command and shows no HTML, whatever a transcript holds. */

@@ -8,8 +8,8 @@ import { barWords, type BarWords } from "../core/statusText";
 import { FirstRun, WorkMeter, type Work } from "../core/statusWork";
 import { Mining } from "./mining";
 import type { Parts } from "./parts";
-import { complain } from "./recentSessions";
 import { registerStatusReport } from "./statusReport";
+import { complain } from "./telling";
 
 /** Left of what belongs to the file that is edited, among what concerns the whole window. */
 const PRIORITY = 10;

@@ -6,7 +6,7 @@ import type { StatusResult } from "../core/protocol";
 import { statusDocument, statusSections } from "../core/statusText";
 import { plainLabel } from "../core/wording";
 import type { Parts } from "./parts";
-import { complain, keepOrder } from "./recentSessions";
+import { complain, keepOrder } from "./telling";
 
 const SCHEME = "palace-status";
 /** The file's name is what the tab shows. */

@@ -1,4 +1,4 @@
-/** Runs inside the editor's extension host, beside the extension: test/workbench/host.test.ts bundles and judges it. */
+/** An extension that runs beside ours, in the same host: test/workbench/host.test.ts bundles, installs and judges it. */
 
 import { renameSync, writeFileSync } from "node:fs";
 import * as path from "node:path";
@@ -18,7 +18,7 @@ export interface HostReport {
 }
 
 /** The editor calls this once it has started. */
-export async function run(): Promise<void> {
+export async function activate(): Promise<void> {
   let told: HostReport;
   try {
     told = await report();

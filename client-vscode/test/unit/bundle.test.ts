@@ -1,32 +1,56 @@
+/** The bundle as esbuild.mjs makes it. */
+
 import assert from "node:assert/strict";
+import { execFileSync } from "node:child_process";
+import { mkdtempSync, readFileSync, rmSync } from "node:fs";
 import { builtinModules } from "node:module";
-import { test } from "node:test";
+import { tmpdir } from "node:os";
+import * as path from "node:path";
+import { after, before, test } from "node:test";
+import { compileFunction } from "node:vm";
 
-import * as esbuild from "esbuild";
+import type { Metafile } from "esbuild";
 
+const EXTENSION = path.resolve(import.meta.dirname, "../..");
 const BYTES_MAX = 450_000;
 
-test("the bundle needs nothing but VS Code and Node, is small, and names no place on the machine that built it", async () => {
-  const built = await esbuild.build({
-    absWorkingDir: new URL("../..", import.meta.url).pathname,
-    entryPoints: ["src/extension.ts"],
-    bundle: true,
-    external: ["vscode"],
-    platform: "node",
-    target: "node20",
-    format: "cjs",
-    minify: true,
-    metafile: true,
-    write: false,
-    logLevel: "silent",
-  });
-  const outside = Object.values(built.metafile.outputs).flatMap((output) => output.imports.map((one) => one.path));
+let directory: string;
+let bundle: string;
+
+before(() => {
+  directory = mkdtempSync(path.join(tmpdir(), "pal-bundle-"));
+  execFileSync(process.execPath, [path.join(EXTENSION, "esbuild.mjs"), `--to=${directory}`]);
+  bundle = readFileSync(path.join(directory, "extension.js"), "utf8");
+});
+
+after(() => {
+  rmSync(directory, { recursive: true, force: true });
+});
+
+test("the bundle needs nothing but VS Code and Node, is small, and names no place on the machine that built it", () => {
+  const { inputs, outputs } = JSON.parse(readFileSync(path.join(directory, "meta.json"), "utf8")) as Metafile;
+  const outside = Object.values(outputs).flatMap((output) => output.imports.map((one) => one.path));
   const known = new Set(["vscode", ...builtinModules, ...builtinModules.map((name) => `node:${name}`)]);
   assert.ok(outside.includes("vscode"));
   assert.deepEqual(outside.filter((name) => !known.has(name)), []);
-  const packages = Object.keys(built.metafile.inputs).map((name) => /node_modules\/((?:@[^/]+\/)?[^/]+)/.exec(name)?.[1]);
+  const packages = Object.keys(inputs).map((name) => /node_modules\/((?:@[^/]+\/)?[^/]+)/.exec(name)?.[1]);
   assert.deepEqual([...new Set(packages.filter((name) => name !== undefined))], ["vscode-jsonrpc"]);
-  const [bundle] = built.outputFiles;
-  assert.ok(bundle && bundle.contents.length < BYTES_MAX, `${bundle?.contents.length ?? 0} bytes`);
-  assert.ok(!bundle.text.includes(process.cwd()));
+  const bytes = Buffer.byteLength(bundle);
+  assert.ok(bytes < BYTES_MAX, `${bytes} bytes`);
+  assert.ok(!bundle.includes(EXTENSION));
+});
+
+test("the bundle looks at the clock before it loads anything, so that what it tells of its activation is all of it", () => {
+  const done: string[] = [];
+  const clock = { now: () => done.push("clock") };
+  const require = (name: string): never => {
+    done.push(name);
+    throw new Error("enough");
+  };
+  const run = compileFunction(bundle, ["module", "exports", "require", "performance"]) as (...given: unknown[]) => void;
+  assert.throws(() => {
+    run({ exports: {} }, {}, require, clock);
+  }, /enough/);
+  assert.equal(done[0], "clock");
+  assert.equal(done.length, 2);
 });

@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { existsSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import * as path from "node:path";
-import { afterEach, beforeEach, describe, test } from "node:test";
+import { afterEach, beforeEach, describe, mock, test } from "node:test";
 
 import type * as vscode from "vscode";
 
@@ -112,6 +112,12 @@ function registered(): Stage {
   return palace;
 }
 
+/** On the same machine, with commands of its own. */
+function anotherWindow(): Stage {
+  editor.commands.clear();
+  return registered();
+}
+
 async function command(name: string): Promise<void> {
   await editor.commands.get(name)?.();
   await settled();
@@ -127,6 +133,33 @@ describe("what a person is told", () => {
     assert.equal(editor.messages.length, 1);
     assert.equal(editor.messages[0]?.text, "The daemon ended five times in three minutes. Look at the logs.");
     assert.deepEqual(editor.messages[0].buttons, ["Restart Daemon", "Show Logs"]);
+  });
+
+  test("of the windows that meet the same failure one tells, and where a person looks at none, a moment later", async (context) => {
+    mock.timers.enable({ apis: ["setTimeout"] });
+    context.after(() => {
+      mock.timers.reset();
+    });
+    const [behind, inFront] = [registered(), anotherWindow()];
+    const failed = async (window: Stage, reason: string): Promise<number> => {
+      editor.isFocused = window === inFront;
+      window.be({ ...FAILED, reason });
+      await settled();
+      return editor.messages.length;
+    };
+    const later = async (): Promise<number> => {
+      mock.timers.tick(1_000);
+      await settled();
+      return editor.messages.length;
+    };
+    assert.equal(await failed(behind, "it crashed"), 0);
+    assert.equal(await failed(inFront, "it crashed"), 1);
+    assert.equal(await later(), 1);
+    assert.equal(await failed(behind, "palace.db is damaged"), 1);
+    assert.equal(await later(), 2);
+    assert.equal(await failed(behind, "the disk is full"), 2);
+    behind.be({ kind: "ready", version: "0.1.0", dataDirectory: "/d" }); // somebody made room meanwhile
+    assert.equal(await later(), 2);
   });
 
   test("another failure is another message", async () => {

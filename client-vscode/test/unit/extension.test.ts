@@ -15,9 +15,18 @@ import { activate } from "../../src/extension";
 let directory = "";
 let ends: string[];
 let errors: string[];
+let told: string[];
 
 const log = {
-  ...Object.fromEntries(["trace", "debug", "info", "warn"].map((name) => [name, () => { if (ends.includes("log")) ends.push(`${name} after the end`); }])),
+  ...Object.fromEntries(
+    ["trace", "debug", "info", "warn"].map((name) => [
+      name,
+      (text: string) => {
+        told.push(text);
+        if (ends.includes("log")) ends.push(`${name} after the end`);
+      },
+    ]),
+  ),
   error: (text: string) => errors.push(text),
   dispose: () => ends.push("log"),
 };
@@ -30,7 +39,6 @@ Object.assign(api.window, {
   onDidChangeActiveTextEditor: changed.event,
   onDidChangeWindowState: changed.event,
   withProgress: (_options: unknown, task: () => unknown) => Promise.resolve(task()),
-  state: { focused: true },
 });
 Object.assign(api.workspace, { onDidCloseTextDocument: changed.event, onDidChangeWorkspaceFolders: changed.event, isTrusted: true });
 
@@ -42,6 +50,7 @@ beforeEach(() => {
   process.env.XDG_RUNTIME_DIR = directory;
   ends = [];
   errors = [];
+  told = [];
 });
 
 afterEach(() => {
@@ -75,6 +84,16 @@ describe("the extension", () => {
     assert.equal(editor.commands.size, 0);
     assert.equal(editor.configurationChanged.listenerCount, 0);
     assert.equal(editor.trustGranted.listenerCount, 0);
+  });
+
+  test("tells in its log, once, how long its activation took", () => {
+    const given = context();
+    activate(given);
+    const [line = "", ...more] = told.filter((one) => one.startsWith("Activated"));
+    const [, wholeMs, loadMs] = /^Activated in (\d+\.\d) ms, (\d+\.\d) of them to load\.$/.exec(line) ?? assert.fail(line);
+    assert.ok(Number(wholeMs) >= Number(loadMs) && Number(loadMs) > 0, line);
+    assert.deepEqual(more, []);
+    for (const one of given.subscriptions) one.dispose();
   });
 
   test("a part that cannot be registered costs itself, and is told in the log", () => {

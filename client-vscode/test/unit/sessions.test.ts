@@ -9,9 +9,11 @@ import { exchangeOf, mineOf, projectOf, sessionOf, statusOf } from "./support/to
 import { PalaceError } from "../../src/core/errors";
 import type { WireSession } from "../../src/core/protocol";
 import { look, type TreeNode } from "../../src/core/sessionTree";
-import { complain, sessionItems } from "../../src/ui/recentSessions";
+import { sessionItems } from "../../src/ui/recentSessions";
 import { timeOfDay } from "../../src/core/wording";
-import { registerSessions, type SessionTree, windowProjects } from "../../src/ui/sessions";
+import { registerSessions, type SessionTree } from "../../src/ui/sessions";
+import { complain } from "../../src/ui/telling";
+import { windowProjects } from "../../src/ui/windowProjects";
 
 const SESSIONS: readonly WireSession[] = [
   sessionOf({ sessionId: "one", project: "/a" }),

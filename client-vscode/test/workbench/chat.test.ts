@@ -1,20 +1,10 @@
 import assert from "node:assert/strict";
-import { existsSync, mkdirSync, readFileSync, writeFileSync } from "node:fs";
+import { existsSync, readFileSync } from "node:fs";
 import * as path from "node:path";
-import { after, before, test } from "node:test";
+import { test } from "node:test";
 
 import { CodeServer } from "./support/codeServer.ts";
 import { until } from "./support/waiting.ts";
-
-let server: CodeServer;
-
-before(async () => {
-  server = await CodeServer.start("chat");
-});
-
-after(async () => {
-  await server.end();
-});
 
 /** What the editor says of the tool, and what the tool answered. */
 interface Told {
@@ -23,14 +13,9 @@ interface Told {
   readonly error?: string;
 }
 
-/** An extension that asks the editor for the tool, as a chat does: this workbench has no model that would. */
-function writeAsker(directory: string, answers: string): void {
-  mkdirSync(directory);
-  const manifest = { name: "asker", publisher: "test", version: "0.0.1", engines: { vscode: "^1.95.0" }, main: "./asker.js", activationEvents: ["onStartupFinished"] };
-  writeFileSync(path.join(directory, "package.json"), JSON.stringify(manifest));
-  writeFileSync(
-    path.join(directory, "asker.js"),
-    `const fs = require("node:fs");
+/** Asks the editor for the tool, as a chat does: this workbench has no model that would. */
+const ASKER = `
+const fs = require("node:fs");
 const vscode = require("vscode");
 const ask = async (input) => {
   const { content } = await vscode.lm.invokeTool("palace_recall", { input, toolInvocationToken: undefined });
@@ -44,25 +29,27 @@ exports.activate = async () => {
   } catch (error) {
     told.error = String(error);
   }
-  fs.writeFileSync(${JSON.stringify(`${answers}.new`)}, JSON.stringify(told));
-  fs.renameSync(${JSON.stringify(`${answers}.new`)}, ${JSON.stringify(answers)});
+  const file = process.env.PALACE_WORLD + "/answers.json";
+  fs.writeFileSync(file + ".new", JSON.stringify(told));
+  fs.renameSync(file + ".new", file);
 };
-`,
-  );
-}
+`;
 
 test("the editor's chat has a tool that recalls", async () => {
-  await server.scenario("chat", async () => {
-    const [asker, answers] = [path.join(server.world.root, "asker"), path.join(server.world.root, "answers.json")];
-    writeAsker(asker, answers);
-    await server.world.palace("mine", "--wait");
-    const where = `vscode-remote://127.0.0.1:${String(server.port)}${asker}`;
-    await server.open({ payload: [["extensionDevelopmentPath", where]] });
-    await until("the tool has answered", () => Promise.resolve(existsSync(answers)));
-    const { description, answers: given, error } = JSON.parse(readFileSync(answers, "utf8")) as Told;
-    assert.equal(error, undefined);
-    assert.match(description ?? "", /Use it before you ask the person/);
-    assert.match(given?.[0] ?? "", /^<palace-recall v="1">\nQuoted history[^]*\[1\] .*tidepool[^]*<\/palace-recall>/);
-    assert.match(given?.[1] ?? "", /project must be an absolute path or the last name of a project/);
-  });
+  const server = await CodeServer.start("chat", { beside: { name: "asker", code: ASKER } });
+  try {
+    await server.scenario("chat", async () => {
+      await server.world.palace("mine", "--wait");
+      await server.open();
+      const file = path.join(server.world.root, "answers.json");
+      await until("the tool has answered", () => existsSync(file), { limitMs: 60_000 });
+      const { description, answers, error } = JSON.parse(readFileSync(file, "utf8")) as Told;
+      assert.equal(error, undefined);
+      assert.match(description ?? "", /Use it before you ask the person/);
+      assert.match(answers?.[0] ?? "", /^<palace-recall v="1">\nQuoted history[^]*\[1\] .*tidepool[^]*<\/palace-recall>/);
+      assert.match(answers?.[1] ?? "", /project must be an absolute path or the last name of a project/);
+    });
+  } finally {
+    await server.end();
+  }
 });

@@ -97,36 +97,51 @@ test("changed settings apply without a reload", async () => {
   });
 });
 
-test("a killed daemon comes back by itself; after five kills one message offers to start it again", async () => {
+/** How often the window lost the daemon and then showed figures again, by the texts of its status item. */
+function returns(seen: readonly string[]): number {
+  const hasFigures = seen.map((text) => /\d/.test(text));
+  return hasFigures.filter((has, index) => has && hasFigures[index - 1] === false).length;
+}
+
+test("a killed daemon comes back by itself; after five kills one message among the windows offers to start it again", async () => {
   await server.scenario("killed", async () => {
-    const seen = await window.recordStatus();
-    const first = await untilOneDaemon();
-    process.kill(first, "SIGKILL");
-    await until("the status bar says that it is gone", async () => (await seen()).some((text) => /reconnecting|starting/.test(text)), { seen });
-    const second = await untilOneDaemon(first);
-    await window.untilStatus(/^\d+\b/);
-    await recalls(window);
-
-    let last = second;
-    for (let kills = 1; kills < 5; kills++) {
-      process.kill(last, "SIGKILL");
-      if (kills < 4) {
-        last = await untilOneDaemon(last);
-        await window.untilStatus(/^\d+\b/);
-      }
+    other = await server.open();
+    await other.untilStatus(/^\d+\b/);
+    const windows = [window, other];
+    const recorded = await Promise.all(windows.map((one) => one.recordStatus()));
+    const seen = (): Promise<string[][]> => Promise.all(recorded.map((one) => one()));
+    const haveGivenUp = async (): Promise<boolean> => (await Promise.all(windows.map((one) => one.status()))).every((status) => status?.text.includes("does not run") ?? false);
+    let kills = 0;
+    // Five, unless the machine is so slow that the first of them is three minutes ago by then.
+    while (!(await haveGivenUp())) {
+      process.kill(await untilOneDaemon(), "SIGKILL");
+      kills += 1;
+      // A window that has not reached the next one yet would not count that one's end.
+      const areBack = async (): Promise<boolean> => (await seen()).every((texts) => returns(texts) === kills);
+      await until("both windows are back, or have given up", async () => (await areBack()) || (await haveGivenUp()), { limitMs: 60_000, seen });
+      if (kills > 1) continue;
+      assert.ok((await seen()).every((texts) => texts.some((text) => /reconnecting|starting/.test(text))));
+      await window.page.bringToFront();
+      await recalls(window);
     }
-    await window.untilStatus(/does not run/);
-    await window.untilNotification(/five times|5 times/);
-    assert.equal((await window.notifications()).length, 1);
+    assert.ok(kills >= 5, `given up after ${kills}`);
+    const told = async (): Promise<Workbench[]> => {
+      const counts = await Promise.all(windows.map((one) => one.notifications()));
+      return windows.filter((_, index) => counts[index]?.some((text) => /five times|5 times/.test(text)));
+    };
+    const [teller] = await until("one tells", async () => ((await told()).length > 0 ? told() : undefined));
+    assert.ok(teller);
     assert.deepEqual(daemons(), []);
-    await window.screenshot("killed-five-times");
-    await window.command("Palace: Recall…");
-    await until("Recall offers to restart it", async () => (await window.rows()).some((row) => row.label.startsWith("Restart")), { seen: () => window.rows() });
-    await window.screenshot("killed-recall");
-    await window.closeQuickInput();
+    await teller.page.bringToFront();
+    await teller.screenshot("killed-five-times");
+    await teller.command("Palace: Recall…");
+    await until("Recall offers to restart it", async () => (await teller.rows()).some((row) => row.label.startsWith("Restart")), { seen: () => teller.rows() });
+    await teller.screenshot("killed-recall");
+    await teller.closeQuickInput();
+    assert.equal((await told()).length, 1, "both windows tell");
 
-    await window.pressNotification(/times/, "Restart Daemon");
-    await window.untilStatus(/^\d+\b/);
-    await recalls(window);
+    await teller.pressNotification(/times/, "Restart Daemon");
+    for (const one of windows) await one.untilStatus(/^\d+\b/);
+    await recalls(teller);
   });
 });

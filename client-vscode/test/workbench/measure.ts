@@ -1,53 +1,103 @@
 /**
  * Figures of the extension in the real workbench: from a key to the results, activation, sizes.
  *
- *   npm run measure                    a store of 20,000 drawers
- *   npm run measure -- --drawers 1000  a smaller one
+ *   npm run measure                        a store of 20,000 drawers, as a table
+ *   npm run -s measure -- --json           the same as one JSON object
+ *   npm run measure -- --drawers 1000 --questions 20 --loads 3
  *
- * The store is made by `palace-daemon --bench scale` and kept in ~/.cache/palace/workbench/stores. Standard output has one
- * JSON document, standard error a table. The time begins with the event of the last key and ends with the last change of
- * the list; the pause that Recall makes after a key (palace.recall.delayMs) is in it.
+ * The store is the one that `palace-daemon --bench scale` builds; it is kept in ~/.cache/palace/workbench/stores under a
+ * name that says what it depends on.
+ *
+ * Key to results begins with the event of a question's last key and ends with the last change of the list. The pause that
+ * Recall makes after a key (palace.recall.delayMs) is in it, and so is what the daemon takes; how long that is, other
+ * questions tell that are asked without the editor in between.
  */
 
 import { execFileSync } from "node:child_process";
 import { cpSync, mkdirSync, readdirSync, readFileSync, statSync } from "node:fs";
+import * as net from "node:net";
 import { cpus, homedir } from "node:os";
 import * as path from "node:path";
 import { parseArgs } from "node:util";
 
+import { Connection } from "../../src/core/connection.ts";
+import { readInput, toAsk } from "../../src/core/filters.ts";
+import { socketPath } from "../../src/core/places.ts";
 import { CodeServer } from "./support/codeServer.ts";
 import { EXTENSION, models, python, vsix } from "./support/installed.ts";
 import { until } from "./support/waiting.ts";
 import type { Workbench } from "./support/workbench.ts";
+import type { World } from "./support/world.ts";
 
+const BUNDLE = path.join(EXTENSION, "dist", "extension.js");
 const QUIET_MS = 400;
 const KEY_EVERY_MS = 70;
-const WINDOWS = 5;
+/** Drawers of the store whose vectors are real; the others' lie about as those do. */
+const REAL_VECTORS = 200;
+
+interface Wanted {
+  readonly drawers: number;
+  readonly questions: number;
+  readonly loads: number;
+}
+
+interface Spread {
+  readonly p50: number;
+  readonly p95: number;
+}
+
+/** Of several loads of the window, in ms. */
+interface Loads {
+  readonly median: number;
+  readonly worst: number;
+}
 
 interface Figures {
   readonly drawers: number;
   readonly questions: number;
-  readonly delayMs: number;
-  readonly keyToResultsMs: { readonly p50: number; readonly p95: number };
-  /** Of `activate`, as Developer: Show Running Extensions tells; the middle of several windows. */
-  readonly activationMs: number;
+  readonly keystrokes: number;
+  readonly keyEveryMs: number;
+  readonly keyToResultsMs: Spread;
+  /** The default of palace.recall.delayMs. */
+  readonly pauseMs: number;
+  /** From a request on the socket to its answer. */
+  readonly daemonMs: Spread;
+  readonly activation: {
+    readonly loads: number;
+    /** As the extension tells in its log: the time that it keeps the extension host busy until `activate` returns. */
+    readonly palaceMs: Loads;
+    /** The part of it that the bundle takes to run, before `activate` is called. */
+    readonly loadMs: Loads;
+    /** To read and compile the bundle, which comes before its first line and is not in `palaceMs`. */
+    readonly compileMs: Loads;
+    /** As Developer: Show Running Extensions tells, with the waiting for other extensions. */
+    readonly editorMs: Loads;
+  };
   readonly bundleBytes: number;
   readonly vsixBytes: number;
   readonly cpus: number;
 }
 
-/** Makes the store where it is not kept yet, and returns its directory. */
+/** The directory of the store, which is built where it is not kept yet: with 20,000 drawers that takes some minutes. */
 function storeOf(drawers: number): string {
   const base = process.env.PALACE_WORKBENCH ?? path.join(process.env.XDG_CACHE_HOME ?? path.join(homedir(), ".cache"), "palace", "workbench");
   const stores = path.join(base, "stores");
   mkdirSync(stores, { recursive: true });
-  const kept = (): string | undefined => readdirSync(stores).find((name) => new RegExp(`^\\d+-\\d+-\\d+-${drawers}-[^.]+$`).test(name));
-  if (kept() === undefined) {
-    process.stderr.write(`making a store of ${drawers} drawers in ${stores}; with 20,000 this takes some minutes, once\n`);
-    const args = ["-m", "palace_daemon", "--bench", "scale", "--drawers", `${drawers}`, "--queries", "5", "--clients", "1", "--real", "200", "--no-rebuild", "--stores", stores];
-    execFileSync(python(), args, { env: { ...process.env, PALACE_MODELS: models() }, stdio: ["ignore", "ignore", "inherit"] });
-  }
-  return path.join(stores, kept() ?? "");
+  const program = `
+import pathlib, sys
+from palace_daemon.bench import scale
+print(scale.kept_store(pathlib.Path(sys.argv[1]), int(sys.argv[2]), scale.Settings(real=${REAL_VECTORS})))
+`;
+  const env = { ...process.env, PALACE_MODELS: models() };
+  return execFileSync(python(), ["-c", program, stores, `${drawers}`], { env, encoding: "utf8", stdio: ["ignore", "pipe", "inherit"] }).trim();
+}
+
+/** What a setting of Recall is where nobody chose otherwise. */
+function defaultOf(setting: "delayMs" | "limit"): number {
+  const { contributes } = JSON.parse(readFileSync(path.join(EXTENSION, "package.json"), "utf8")) as {
+    contributes: { configuration: { properties: Record<string, { default: unknown }> } };
+  };
+  return Number(contributes.configuration.properties[`palace.recall.${setting}`]?.default);
 }
 
 /** Questions about what the store holds: whole sentences of it without their last word. */
@@ -93,69 +143,157 @@ async function untilQuiet(window: Workbench): Promise<{ key: number; list: numbe
   });
 }
 
-async function activationMs(window: Workbench): Promise<number> {
+/** The command that shows it opens an editor, which is closed again: the next load must not bring it back. */
+async function editorsFigureMs(window: Workbench): Promise<number> {
   await window.command("Developer: Show Running Extensions");
   const row = window.page.locator(".runtime-extensions-editor .extension").filter({ hasText: /Palace/ }).first();
   const told = await until("the editor tells how long it took", async () => /Activation: (\d+)ms/.exec(await row.innerText())?.[1]);
+  await window.command("View: Close Editor");
   return Number(told);
+}
+
+/** What the extension told in its log of each window that was loaded so far. */
+function activations(world: World): { readonly palaceMs: number; readonly loadMs: number }[] {
+  const logs = path.join(world.userData, "logs");
+  const files = readdirSync(logs, { recursive: true, encoding: "utf8" }).filter((name) => path.basename(name) === "Palace.log");
+  return files
+    .flatMap((name) => [...readFileSync(path.join(logs, name), "utf8").matchAll(/Activated in ([\d.]+) ms, ([\d.]+) of them to load\./g)])
+    .map(([, palaceMs, loadMs]) => ({ palaceMs: Number(palaceMs), loadMs: Number(loadMs) }));
+}
+
+async function measureActivation(server: CodeServer, window: Workbench, loads: number): Promise<Figures["activation"]> {
+  const editors: number[] = [];
+  for (let load = 1; ; load++) {
+    await window.untilStatus(/^\d/);
+    editors.push(await editorsFigureMs(window));
+    if (load === loads) break;
+    await window.page.reload();
+  }
+  const told = await until("the extension told of each load", () => {
+    const found = activations(server.world);
+    return found.length === loads ? found : undefined;
+  }, { seen: () => activations(server.world) });
+  return {
+    loads,
+    palaceMs: ofLoads(told.map((one) => one.palaceMs)),
+    loadMs: ofLoads(told.map((one) => one.loadMs)),
+    compileMs: ofLoads(Array.from({ length: loads }, () => compileMs(server.tools.node))),
+    editorMs: ofLoads(editors),
+  };
+}
+
+/** In a new process, as in a new extension host. */
+function compileMs(node: string): number {
+  const program = `
+const { readFileSync } = require("node:fs"), { compileFunction } = require("node:vm");
+const begunAt = performance.now();
+compileFunction(readFileSync(process.argv[1], "utf8"), ["exports", "require", "module"]);
+console.log(performance.now() - begunAt);
+`;
+  return Number(execFileSync(node, ["-e", program, BUNDLE], { encoding: "utf8" }));
+}
+
+/** What the daemon takes for a question, as Recall asks it, in ms. */
+async function daemonMs(daemon: Connection, question: string): Promise<number> {
+  const now = new Date();
+  const { params } = toAsk(readInput(question, now), { place: "all", agent: "", span: "any" }, { project: undefined, now, limit: defaultOf("limit") });
+  const begunAt = performance.now();
+  await daemon.request("palace/recall", params);
+  return performance.now() - begunAt;
 }
 
 function quantile(values: readonly number[], share: number): number {
   const sorted = [...values].sort((one, other) => one - other);
-  return Math.round(sorted[Math.min(sorted.length - 1, Math.floor(share * sorted.length))] ?? NaN);
+  return Math.round(10 * (sorted[Math.min(sorted.length - 1, Math.floor(share * sorted.length))] ?? NaN)) / 10;
 }
 
-async function measure(drawers: number, wanted: number): Promise<Figures> {
-  const store = storeOf(drawers);
-  const questions = questionsOf(store, wanted);
+function spread(values: readonly number[]): Spread {
+  return { p50: quantile(values, 0.5), p95: quantile(values, 0.95) };
+}
+
+function ofLoads(values: readonly number[]): Loads {
+  return { median: quantile(values, 0.5), worst: quantile(values, 1) };
+}
+
+async function measure(wanted: Wanted): Promise<Figures> {
+  const store = storeOf(wanted.drawers);
+  // Every other one is asked without the editor: a daemon that remembered answers would look fast.
+  const questions = questionsOf(store, 2 * wanted.questions);
   const server = await CodeServer.start("measure", { hasTranscripts: false, memory: (directory) => { cpSync(store, directory, { recursive: true }); } });
   try {
-    const activations: number[] = [];
-    for (let index = 1; index < WINDOWS; index++) {
-      const window = await server.open();
-      await window.untilStatus(/^\d/);
-      activations.push(await activationMs(window));
-      await window.close();
-    }
     const window = await server.open();
-    await window.untilStatus(/^\d/);
-    activations.push(await activationMs(window));
+    const activation = await measureActivation(server, window, wanted.loads);
     await window.command("Palace: Recall…");
     await until("Recall lists something", async () => (await window.rows()).length > 1);
     await observe(window);
-    const times: number[] = [];
-    for (const [index, question] of questions.entries()) {
-      const ms = await keyToResults(window, question);
-      if (index > 0) times.push(ms); // the first loads the model
+    const daemon = await Connection.greet({ socket: net.connect(socketPath(server.world.memory, server.world.env)) });
+    const [times, daemons, typed]: [number[], number[], string[]] = [[], [], []];
+    for (let index = 0; index + 1 < questions.length; index += 2) {
+      const [question = "", other = ""] = questions.slice(index, index + 2);
+      const [ms, ofDaemon] = [await keyToResults(window, question), await daemonMs(daemon, other)];
+      if (index === 0) continue; // loads the model
+      times.push(ms);
+      daemons.push(ofDaemon);
+      typed.push(question);
     }
+    daemon.close();
     return {
-      drawers,
+      drawers: wanted.drawers,
       questions: times.length,
-      delayMs: 120,
-      keyToResultsMs: { p50: quantile(times, 0.5), p95: quantile(times, 0.95) },
-      activationMs: quantile(activations, 0.5),
-      bundleBytes: statSync(path.join(EXTENSION, "dist/extension.js")).size,
+      keystrokes: typed.join("").length,
+      keyEveryMs: KEY_EVERY_MS,
+      keyToResultsMs: spread(times),
+      pauseMs: defaultOf("delayMs"),
+      daemonMs: spread(daemons),
+      activation,
+      bundleBytes: statSync(BUNDLE).size,
       vsixBytes: statSync(vsix()).size,
       cpus: cpus().length,
     };
+  } catch (error) {
+    server.keepLogs();
+    throw error;
   } finally {
     await server.end();
   }
 }
 
-async function main(): Promise<void> {
-  const { values } = parseArgs({ options: { drawers: { type: "string", default: "20000" }, questions: { type: "string", default: "60" } } });
-  const figures = await measure(Number(values.drawers), Number(values.questions));
-  console.log(JSON.stringify(figures, undefined, 1));
-  const { p50, p95 } = figures.keyToResultsMs;
+function table(figures: Figures): string {
+  const { activation } = figures;
+  const spreadRow = (what: string, { p50, p95 }: Spread): string[] => [what, `${p50} ms`, `${p95} ms`];
+  const loadsRow = (what: string, { median, worst }: Loads): string[] => [what, `${median} ms`, `${worst} ms`];
   const rows = [
-    ["key to results, p50", `${p50} ms`],
-    ["key to results, p95", `${p95} ms`],
-    ["activation", `${figures.activationMs} ms`],
+    ["", "p50", "p95"],
+    spreadRow("key to results", figures.keyToResultsMs),
+    ["  of it the pause after a key", `${figures.pauseMs} ms`, `${figures.pauseMs} ms`],
+    spreadRow("  of it the daemon", figures.daemonMs),
+    ["", "median", "worst"],
+    loadsRow("activation of Palace", activation.palaceMs),
+    loadsRow("  of it to load the bundle", activation.loadMs),
+    loadsRow("  before it, to compile the bundle", activation.compileMs),
+    loadsRow("activation as the editor tells it", activation.editorMs),
+    [""],
     ["bundle", `${Math.round(figures.bundleBytes / 1000)} kB`],
     ["VSIX", `${Math.round(figures.vsixBytes / 1000)} kB`],
-  ] as const;
-  process.stderr.write(rows.map(([what, value]) => `${what.padEnd(22)}${value.padStart(10)}\n`).join(""));
+  ];
+  const drawers = figures.drawers.toLocaleString("en-US");
+  const asked = `${figures.questions} questions of together ${figures.keystrokes} keys, one each ${figures.keyEveryMs} ms, over ${drawers} drawers`;
+  const where = `${activation.loads} loads of the window; ${figures.cpus} processors`;
+  const line = ([what = "", ...values]: string[]): string => `${what.padEnd(36)}${values.map((one) => one.padStart(11)).join("")}`.trimEnd();
+  return [`${asked}; ${where}`, "", ...rows.map(line)].join("\n");
+}
+
+async function main(): Promise<void> {
+  const { values } = parseArgs({
+    options: {
+      drawers: { type: "string", default: "20000" },
+      questions: { type: "string", default: "60" },
+      loads: { type: "string", default: "10" },
+      json: { type: "boolean", default: false },
+    },
+  });
+  const figures = await measure({ drawers: Number(values.drawers), questions: Number(values.questions), loads: Number(values.loads) });
+  console.log(values.json ? JSON.stringify(figures) : table(figures));
 }
 
 main().catch((error: unknown) => {

@@ -267,6 +267,8 @@ export const editor = {
   contentProviders: new Map<string, unknown>(),
   linkProviders: [] as unknown[],
   readOnlySchemes: new Set<string>(),
+  /** Whether the window is the one in front. */
+  isFocused: true,
   trustGranted: new EventEmitter<void>(),
   configurationChanged: new EventEmitter<{ affectsConfiguration(section: string): boolean }>(),
 
@@ -281,6 +283,7 @@ export const editor = {
     }
     for (const known of [this.commands, this.builtIn, this.context, this.settings, this.contentProviders, this.readOnlySchemes]) known.clear();
     this.clipboard = "";
+    this.isFocused = true;
     this.activeTextEditor = this.workspaceFolders = undefined;
   },
 };
@@ -349,6 +352,9 @@ export const api = {
     },
     get activeTextEditor(): unknown {
       return editor.activeTextEditor;
+    },
+    get state(): { focused: boolean } {
+      return { focused: editor.isFocused };
     },
   },
   workspace: {

@@ -84,7 +84,7 @@ export function statusOf(given: Partial<Omit<StatusResult, "embedding">> & { rea
     rssBytes: 207_425_536,
     lastError: "",
     lastMinedAt: TIME,
-    embedding: { isSwitching: false, coverage: [], textsPerS: 0, etaS: null, threads: 1, truncated: 0, modelLoadMs: null, isPaused: false, ...embedding },
+    embedding: { isSwitching: false, coverage: [], textsPerS: 0, etaS: null, threads: 1, truncated: 0, modelLoadMs: null, isPaused: false, windowed: 0, ...embedding },
     ...rest,
   };
 }

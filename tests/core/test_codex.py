@@ -165,6 +165,19 @@ def test_a_prompt_that_only_an_item_holds_is_not_lost_beside_events() -> None:
     ]
 
 
+def test_after_a_prompt_that_lost_its_event_the_next_ones_are_told_once() -> None:
+    told = parse(
+        META, item("user", "first"), item("assistant", "a"), *ask("second"), item("assistant", "b"), *ask("third")
+    )
+    assert [one.user_text for one in told] == ["first", "second", "third"]
+
+
+def test_the_same_words_said_again_after_the_agent_spoke_are_a_prompt_of_their_own() -> None:
+    told = parse(META, item("user", "go on"), item("assistant", "a"), item("user", "go on"), item("assistant", "b"),
+                 event("user_message", message="go on"))  # fmt: skip
+    assert [one.user_text for one in told] == ["go on", "go on", "go on"]
+
+
 def test_a_prompt_typed_while_the_agent_works_is_queued() -> None:
     def begin(turn_id: str) -> dict[str, Any]:
         return line("turn_context", turn_id=turn_id, cwd="/w")

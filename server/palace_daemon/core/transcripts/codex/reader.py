@@ -93,6 +93,8 @@ class _ReaderState(Struct, array_like=True):
     has_any_event: bool = False
     ancestors: list[Thread] = field(default_factory=list)
     """What copied metas tell of the threads that this one was forked from: the parent first, then its parent."""
+    item_prompt: str = ""
+    """The prompt, redacted, that an item opened by itself, as long as nothing came after it."""
 
 
 class CodexReader:
@@ -198,14 +200,14 @@ class CodexReader:
         kind = as_text(body.get("type"))
         if kind in _TURN_STARTS:
             self._begin_turn(as_text(body.get("turn_id")))
-            self._state.event_session = ""
+            self._state.event_session = self._state.item_prompt = ""
             return [Reading(skipped=("turn_start",))]
         if kind == "user_message":
             return self._read_user_event(body)
         if kind not in _AGENT_EVENTS:
             return [self._read_notice(kind, body)]
         # The agent is at work, or done: whatever prompt there is stands above.
-        self._state.event_session = ""
+        self._state.event_session = self._state.item_prompt = ""
         return [*self._settle(), self._read_agent_event(kind, body)]
 
     def _read_agent_event(self, kind: str, body: dict[str, Any]) -> Reading:
@@ -237,6 +239,9 @@ class CodexReader:
             return [*dropped, Reading(skipped=("injected_context",))]
         self._state.event_session, self._state.has_any_event = self._session, True
         self._state.is_item_only = False
+        opened, self._state.item_prompt = self._state.item_prompt, ""
+        if opened and opened == self._redact(text):  # an earlier prompt had lost its event, so items were believed
+            return [*dropped, Reading(skipped=("repeated_prompt",))]
         return [*dropped, self._told(self._turn(text, self._at, self._place, images_of(body)))]
 
     def _turn(self, text: str, at: int | None, place: Place, attachments: tuple[Attachment, ...]) -> UserTurn:
@@ -289,7 +294,7 @@ class CodexReader:
             return [*self._settle(), self._read_task(body)]
         if kind not in _AGENT_ITEMS:
             return [Reading(skipped=(_item_reason(kind),))]
-        self._state.event_session = ""
+        self._state.event_session = self._state.item_prompt = ""
         return [*self._settle(), *self._read_agent_item(kind, role, body)]
 
     def _read_agent_item(self, kind: str, role: str, body: dict[str, Any]) -> list[Reading]:
@@ -312,7 +317,10 @@ class CodexReader:
         redacted = self._redact(text)
         self._state.candidates.append(_Candidate(redacted, redacted != text, self._at, self._place))
         is_sure = self._state.is_item_only or (self._state.thread.is_subagent and not self._is_inherited)
-        return self._settle() if is_sure else []
+        if not is_sure:
+            return []
+        self._state.item_prompt = redacted
+        return self._settle()
 
     def _settle(self) -> list[Reading]:
         """Open the items that wait: the line read now shows that no event repeats them."""

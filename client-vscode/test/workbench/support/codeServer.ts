@@ -8,6 +8,7 @@ import * as path from "node:path";
 import { type Browser, type BrowserContext, chromium } from "playwright-core";
 
 import { EXTENSION, installed, type Installed, OUT, vsix } from "./installed.ts";
+import { type OwnExtension, packed } from "./ownExtension.ts";
 import { until } from "./waiting.ts";
 import { Workbench } from "./workbench.ts";
 import { World, type WorldOptions } from "./world.ts";
@@ -15,9 +16,12 @@ import { World, type WorldOptions } from "./world.ts";
 const FLAGS = ["--headless=new", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--lang=en-US"];
 const SIZE = { width: 1280, height: 800 };
 
+export interface StartOptions extends WorldOptions {
+  /** An extension of our own beside Palace's. */
+  readonly beside?: OwnExtension;
+}
+
 export interface OpenOptions {
-  /** Further parts of the address, for the extension host's tests. */
-  readonly payload?: readonly (readonly [string, string])[];
   readonly folder?: string;
 }
 
@@ -35,12 +39,12 @@ export class CodeServer {
     private readonly name: string,
   ) {}
 
-  /** Starts all of it; `name` is that of the logs in out/logs. `isPlain` leaves the extension out. */
-  static async start(name: string, options: WorldOptions & { isPlain?: boolean } = {}): Promise<CodeServer> {
+  /** Starts all of it; `name` is that of the logs in out/logs. */
+  static async start(name: string, options: StartOptions = {}): Promise<CodeServer> {
     const tools = installed();
     const world = new World(options);
     try {
-      if (!options.isPlain) install(world, tools);
+      install(world, tools, [vsix(), ...(options.beside ? [packed(options.beside, world.root)] : [])]);
       const port = await freePort();
       const started = launch(world, tools, port);
       const browser = await chromium.launch({ executablePath: tools.chromium, args: FLAGS, env: { ...world.env, ...fonts() } });
@@ -61,7 +65,6 @@ export class CodeServer {
   /** Opens a window of the editor on the world's project. */
   async open(options: OpenOptions = {}): Promise<Workbench> {
     const query = new URLSearchParams({ folder: options.folder ?? this.world.project });
-    if (options.payload) query.set("payload", JSON.stringify(options.payload));
     const workbench = await Workbench.open(await this.context.newPage(), `${this.address}/?${query.toString()}`);
     this.#windows.push(workbench);
     return workbench;
@@ -94,8 +97,9 @@ export class CodeServer {
   }
 }
 
-function install(world: World, tools: Installed): void {
-  execFileSync(tools.node, [tools.entry, ...directories(world), "--install-extension", vsix()], { env: world.env, stdio: "pipe" });
+function install(world: World, tools: Installed, files: readonly string[]): void {
+  const wanted = files.flatMap((file) => ["--install-extension", file]);
+  execFileSync(tools.node, [tools.entry, ...directories(world), ...wanted], { env: world.env, stdio: "pipe" });
 }
 
 function directories(world: World): string[] {

@@ -15,6 +15,8 @@ export interface Installed {
   readonly node: string;
   /** code-server's program, for `node`. */
   readonly entry: string;
+  /** The version of VS Code that PALACE_VSCODE chose, for instance 1.139. */
+  readonly vscode: string;
   readonly codeServer: string;
   readonly chromium: string;
 }

@@ -24,6 +24,7 @@ export class WireTap {
   readonly #server: net.Server;
   readonly #held: (() => void)[] = [];
   #isHeld: (request: Heard) => boolean = () => false;
+  #isHolding = false;
 
   private constructor(server: net.Server) {
     this.#server = server;
@@ -60,11 +61,13 @@ export class WireTap {
   /** Keeps the answers to such requests back until `release`. */
   hold(isHeld: (request: Heard) => boolean): void {
     this.#isHeld = isHeld;
+    this.#isHolding = true;
   }
 
   /** Sends what was held, the newest first, and holds nothing any more. */
   release(): void {
     this.#isHeld = () => false;
+    this.#isHolding = false; // an answer that a slow daemon gives only now goes through
     for (const send of this.#held.splice(0).reverse()) send();
   }
 
@@ -85,7 +88,7 @@ export class WireTap {
       send();
     });
     relay(daemon, client, (message, send) => {
-      if (message.id !== undefined && holding.delete(message.id)) this.#held.push(send);
+      if (message.id !== undefined && holding.delete(message.id) && this.#isHolding) this.#held.push(send);
       else send();
     });
   }

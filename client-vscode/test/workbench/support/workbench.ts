@@ -9,7 +9,9 @@ import { OUT } from "./installed.ts";
 import { until } from "./waiting.ts";
 import type { Settings, World } from "./world.ts";
 
-const START_MS = 60_000;
+const START_MS = 120_000;
+/** For clicks and what else Playwright waits for by itself. */
+const ACTION_MS = 60_000;
 
 /** A row of a quick pick; a separator has only its label. */
 export interface Row {
@@ -31,7 +33,8 @@ export class Workbench {
 
   static async open(page: Page, address: string): Promise<Workbench> {
     await page.addInitScript("globalThis.__name = (given) => given"); // tsx wraps named functions, also those of evaluate()
-    await page.goto(address);
+    page.setDefaultTimeout(ACTION_MS);
+    await page.goto(address, { timeout: START_MS });
     await page.locator(".monaco-workbench .statusbar-item").first().waitFor({ timeout: START_MS });
     return new Workbench(page);
   }
@@ -49,11 +52,12 @@ export class Workbench {
   async command(title: string | RegExp): Promise<void> {
     await this.#openPalette(typeof title === "string" ? title : title.source.replaceAll(/[\^\\]/g, ""));
     const isIt = (row: Row): boolean => (typeof title === "string" ? row.label === title : title.test(row.label));
+    let seenChosen = 0;
     const isChosen = async (): Promise<boolean> => {
       const rows = await this.rows();
-      if (rows.some((row) => row.isFocused && isIt(row))) return true;
-      if (rows.some(isIt)) await this.page.keyboard.press("ArrowDown");
-      return false;
+      seenChosen = rows.some((row) => row.isFocused && isIt(row)) ? seenChosen + 1 : 0;
+      if (seenChosen === 0 && rows.some(isIt)) await this.page.keyboard.press("ArrowDown");
+      return seenChosen > 1; // once more: a list that is still being filtered moves its focus
     };
     await until(`the palette offers ${String(title)}`, isChosen, { seen: () => this.rows() });
     await this.page.keyboard.press("Enter");
@@ -209,7 +213,7 @@ export class Workbench {
   }
 
   /** Waits for a status that fits. */
-  async untilStatus(fits: RegExp, limitMs = 60_000): Promise<string> {
+  async untilStatus(fits: RegExp, limitMs = 120_000): Promise<string> {
     return await until(
       `the status bar says ${String(fits)}`,
       async () => {
@@ -290,7 +294,8 @@ export class Workbench {
     return await tabs.evaluateAll((all) =>
       all
         .sort((one, other) => Number(other.classList.contains("active")) - Number(one.classList.contains("active")))
-        .map((tab) => tab.querySelector(".label-name")?.textContent ?? ""),
+        // Newer ones show the file's ending in an element of its own, where it stays when the name is cut.
+        .map((tab) => [".label-name", ".label-suffix"].map((part) => tab.querySelector(part)?.textContent ?? "").join("")),
     );
   }
 
@@ -302,6 +307,11 @@ export class Workbench {
       lines.sort((one, other) => parseFloat(one.style.top) - parseFloat(other.style.top));
       return lines.map((line) => line.textContent.replaceAll("\u00a0", " ")).join("\n");
     });
+  }
+
+  /** The lines of the panel below the editors that are in sight, as of the output. */
+  async panelText(): Promise<string> {
+    return (await this.page.locator(".part.panel .view-lines .view-line").allInnerTexts()).join("\n").replaceAll("\u00a0", " ");
   }
 
   /** Where the cursor is, as the status bar tells: `Ln 4, Col 1`. */

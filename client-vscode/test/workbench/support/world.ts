@@ -32,6 +32,8 @@ export interface WorldOptions {
 const QUIET: Settings = {
   "workbench.startupEditor": "none",
   "workbench.tips.enabled": false,
+  "workbench.editor.useModal": "off", // newer ones would show settings.json above the window
+  "workbench.secondarySideBar.defaultVisibility": "hidden", // where newer ones show the chat
   "workbench.colorTheme": "Default Dark Modern",
   "telemetry.telemetryLevel": "off",
   "extensions.autoUpdate": false,
@@ -100,6 +102,11 @@ export class World {
     return readdirSync("/proc").filter((name) => /^\d+$/.test(name) && belongs(name, this.root)).map(Number);
   }
 
+  /** The words of the command lines of those processes. */
+  commandLines(): string[][] {
+    return this.processes().map((pid) => wordsOf(pid)).filter((words) => words.length > 0);
+  }
+
   /** Ends every process of this world, and removes its files. */
   async end(): Promise<void> {
     for (let attempt = 0; this.processes().length > 0 && attempt < 50; attempt++) {
@@ -147,6 +154,14 @@ function copyTexts(from: string, to: string, project: string): void {
 function write(file: string, text: string): void {
   mkdirSync(path.dirname(file), { recursive: true });
   writeFileSync(file, text);
+}
+
+function wordsOf(pid: number): string[] {
+  try {
+    return readFileSync(path.join("/proc", String(pid), "cmdline"), "utf8").split("\0").slice(0, -1);
+  } catch {
+    return []; // it ended meanwhile
+  }
 }
 
 function belongs(pid: string, root: string): boolean {

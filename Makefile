@@ -13,6 +13,8 @@ PIP = $(BIN)/python -m pip --disable-pip-version-check
 PYTHONS = python3.11 python3.12 python3.13 python3 python3.14
 ARGS =
 CLIENT = client-vscode
+# Processes that share the test files. Tests that are chosen by ARGS run in one, which shows what they print.
+WORKERS = 2
 
 .PHONY: help start check setup model lint fmt type test extension soak bench clean
 
@@ -47,7 +49,7 @@ type: setup ## types, strictly
 
 test: setup ## tests; ARGS="tests/watch -k limit" chooses
 	@echo '==> pytest'
-	@$(BIN)/python -m pytest $(ARGS)
+	@$(BIN)/python -m pytest $(if $(ARGS),$(ARGS),-n $(WORKERS) --dist loadfile --no-loadscope-reorder)
 
 extension: setup model $(CLIENT)/node_modules/.installed ## the VS Code extension: types, lint, tests, VSIX, scenarios in a real workbench
 	@cd $(CLIENT) && for task in types lint unit rpc workbench; do echo "==> extension: $$task"; npm run --silent $$task || exit 1; done

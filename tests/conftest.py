@@ -152,10 +152,13 @@ def isolated_home(base_temp: Path, runtime_dir: Path, monkeypatch: pytest.Monkey
 
 # --------------------------------------------------------------------------------------------------------- threads
 
+_GRACE_S = 15.0
+"""Far more than a thread needs that is told to end, on a machine with other work."""
 
-def _strays(before: set[threading.Thread], grace_s: float) -> list[str]:
+
+def _strays(before: set[threading.Thread]) -> list[str]:
     """Return the names of non-daemon threads that are newer than ``before`` and outlive a grace time."""
-    deadline = time.monotonic() + grace_s
+    deadline = time.monotonic() + _GRACE_S
     while True:
         alive = [t for t in threading.enumerate() if t not in before and t.is_alive() and not t.daemon]
         if not alive or time.monotonic() > deadline:
@@ -189,7 +192,7 @@ def no_leaked_threads(request: pytest.FixtureRequest, isolated_home: Path) -> It
     before = set(threading.enumerate())
     yield
     if not _uses_wider_fixture(request):
-        strays = _strays(before, grace_s=2.0)
+        strays = _strays(before)
         assert not strays, f"threads outlive the test: {strays}"
 
 
@@ -198,14 +201,18 @@ def no_threads_at_the_end() -> Iterator[None]:
     """Fail the run when a wider fixture leaves a non-daemon thread behind."""
     before = set(threading.enumerate())
     yield
-    strays = _strays(before, grace_s=5.0)
+    strays = _strays(before)
     assert not strays, f"threads outlive the tests: {strays}"
 
 
 # --------------------------------------------------------------------------------------------------------- waiting
 
 
-def _wait_until(predicate: Callable[[], object], timeout_s: float = 10.0) -> None:
+_DEADLINE_S = 60.0
+"""Ends what would otherwise hang; no test takes it for a measure of speed, since other work may slow it down."""
+
+
+def _wait_until(predicate: Callable[[], object], timeout_s: float = _DEADLINE_S) -> None:
     deadline = time.monotonic() + timeout_s
     while not predicate():
         if time.monotonic() > deadline:
@@ -219,7 +226,7 @@ def _timed_out(timeout_s: float) -> NoReturn:
 
 @pytest.fixture(scope="session")
 def wait_until() -> Callable[..., None]:
-    """``wait_until(predicate, timeout_s=10)``: return once the predicate is true, fail the test at the deadline."""
+    """``wait_until(predicate)``: return once the predicate is true, fail the test at the deadline."""
     return _wait_until
 
 

@@ -214,7 +214,7 @@ def test_the_commands_are_absolute_and_run(isolated_home: Path, connect: Connect
         words = command if isinstance(command, list) else [command, *server["args"]]
         assert os.path.isabs(words[0])
         assert words[-1] == "mcp"
-    done = subprocess.run([*words[:-1], "--version"], capture_output=True, check=True, timeout=30)
+    done = subprocess.run([*words[:-1], "--version"], capture_output=True, check=True, timeout=60)
     assert done.stdout.startswith(b"palace-daemon ")
     hooks = read(isolated_home / ".claude/settings.json")["hooks"]
     assert hooks["UserPromptSubmit"][0]["hooks"][0]["command"] == "~/bin/note"

@@ -228,8 +228,8 @@ def test_an_agent_that_leaves_standard_input_open_gets_its_answer(machine: Machi
 def test_without_a_daemon_one_is_started_and_nothing_is_said(machine: Machine, wait_until: Any) -> None:
     machine.run("stop")
     assert prompt(machine, QUEUE) == ""
-    wait_until(lambda: machine.run("status").code == 0, timeout_s=60.0)
-    wait_until(lambda: "SQLite" in prompt(machine, QUEUE), timeout_s=60.0)  # with the model, a moment later
+    wait_until(lambda: machine.run("status").code == 0)
+    wait_until(lambda: "SQLite" in prompt(machine, QUEUE))  # with the model, a moment later
 
 
 def test_why_it_said_nothing_can_be_seen(machine: Machine) -> None:

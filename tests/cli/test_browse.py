@@ -20,7 +20,7 @@ from palace_daemon.core.ports import StopSignal
 from palace_daemon.errors import ConfigError
 
 Cli = Callable[..., Any]
-DEADLINE_S = 15.0
+DEADLINE_S = 60.0
 FILTERS = {"project": "", "agent": "", "limit": 5}
 
 
@@ -83,8 +83,18 @@ def preview(app: Browser) -> str:
 
 
 def test_typing_asks_once_and_keeps_the_order_of_the_daemon(running: Running, palace: Ordered) -> None:
+    timers: list[tuple[float, Callable[[], None]]] = []
+
+    def set_timer(delay_s: float, call: Callable[[], None]) -> None:
+        timers.append((delay_s, call))
+
     async def steps(app: Browser, pilot: Any) -> None:
+        app.set_timer = set_timer  # type: ignore[method-assign,assignment]
         await pilot.press(*"tide")
+        assert [delay_s for delay_s, _ in timers] == [0.5] * 4
+        assert palace.queries == []
+        for _, call in timers:
+            app.call_later(call)
         await until(pilot, lambda: app.hits)
         titles = [hit["sessionTitle"].split()[0] for hit in app.hits]
         assert titles == ["second", "first", "third"]

@@ -116,8 +116,9 @@ def test_a_model_that_cannot_be_installed_is_no_reason_to_stop(
 def test_mining_that_takes_too_long_goes_on_in_the_background(
     cli: Cli, running: Any, palace: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(start, "FIRST_MINE_S", 0.5)
-    palace.progress_steps = 20
+    mine = palace.mine
+    monkeypatch.setattr(palace, "mine", lambda *_arguments, **_more: (palace.gate.wait(), mine())[1])
+    monkeypatch.setattr(start, "FIRST_MINE_S", 2.0)  # all else is asked with the same patience
     outcome = cli("start")
     assert "goes on in the background" in " ".join(outcome.err.split())
     assert outcome.code == 0

@@ -84,7 +84,7 @@ def test_from_an_empty_machine_to_answers_and_back(home: Path, wait_until: Calla
     assert palace("status").code == 3
     restarted = palace(*asked)
     assert "started the daemon" in restarted.err
-    wait_until(lambda: palace(*asked).json["freshness"]["vectorsUsed"], timeout_s=60)
+    wait_until(lambda: palace(*asked).json["freshness"]["vectorsUsed"])
     restarted = palace(*asked)
     assert [hit["drawerId"] for hit in restarted.json["hits"]] == [hit["drawerId"] for hit in live.json["hits"]]
 

@@ -24,7 +24,7 @@ from palace_daemon.rpc.loopback import Loopback
 from palace_daemon.rpc.server import Daemon
 from palace_daemon.service.api import MineListener, ProgressListener
 
-DEADLINE_S = 10.0
+DEADLINE_S = 60.0
 TRANSPORTS = ("unix", "tcp", "stdio")
 TABLES = ("unix", "tcp")
 """For long tables: a process for each row would take a minute. Over stdio they run whole, in one connection."""

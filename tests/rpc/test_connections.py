@@ -135,6 +135,7 @@ def test_a_client_that_does_not_read_is_not_read_from(connect: Any, palace: Any,
     lazy.socket.settimeout(0.5)
     with pytest.raises(TimeoutError):
         send_without_end(lazy, {"query": "size1000000"})
+    wait_until(lambda: palace.queries)
     # What lies between us may hold some megabytes; beyond that no answer is made, and no more requests are read.
     assert 0 < len(palace.queries) <= 10 + 2 * session.RUNNING_MAX
     assert "result" in other.call("palace/status")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import os
 import signal
@@ -10,7 +11,6 @@ import stat
 import subprocess
 import sys
 import threading
-import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -18,15 +18,29 @@ from typing import Any
 import pytest
 
 from palace_daemon import places
+from palace_daemon.client import Client
 from palace_daemon.config import Config
 from palace_daemon.errors import DaemonError, StoreError
-from palace_daemon.rpc import endpoint, logs
+from palace_daemon.rpc import endpoint, logs, serve, server, session
 
 LOCK_HOLDER = """
 import sys, time
 from pathlib import Path
 from palace_daemon.rpc.endpoint import DataLock
 lock = DataLock(Path(sys.argv[1])); lock.acquire(); print("held", flush=True); time.sleep(60)
+"""
+
+
+NEVER_CLOSED = """
+import sys, threading
+sys.path[:0] = [{tests!r}]
+from rpc.fake_daemon import FakePalace
+from palace_daemon.rpc import serve
+serve.HARD_STOP_S = 0.2
+FakePalace.close = lambda self: threading.Event().wait()
+serve._open_palace = lambda _config: FakePalace()
+from palace_daemon.__main__ import main
+main()
 """
 
 
@@ -62,7 +76,7 @@ def test_a_pid_in_the_lock_file_means_nothing(tmp_path: Path) -> None:
         with endpoint.DataLock(tmp_path):
             assert innocent.poll() is None
             assert str(os.getpid()) in (tmp_path / endpoint.LOCK_NAME).read_text()
-        innocent.communicate(b"\n", timeout=10)
+        innocent.communicate(b"\n", timeout=60)
     assert innocent.returncode == 0
 
 
@@ -168,18 +182,17 @@ def test_a_service_that_cannot_be_opened_is_told_to_clients_and_ends_the_daemon(
     wire.request(2, "palace/status")
     go.set()
     assert {wire.answer()["error"]["code"] for _ in range(2)} == {-32030}
-    running.thread.join(10)
+    running.thread.join(60)
     assert not running.thread.is_alive()
     assert isinstance(running.daemon.failure, StoreError)
 
 
-def test_stop_is_answered_and_closes_everything_within_two_seconds(running: Any, connect: Any, palace: Any) -> None:
+def test_stop_is_answered_and_closes_everything(running: Any, connect: Any, palace: Any) -> None:
     other, wire = connect(), connect()
     other.request(1, "palace/mine", {"wait": True})
     assert wire.call("palace/stop")["result"] == {"stopping": True}
-    begun = time.monotonic()
-    running.thread.join(10)
-    assert time.monotonic() - begun < 2.0
+    running.thread.join(60)
+    assert not running.thread.is_alive()
     assert palace.is_closed
     assert wire.read_end() == b""
     other.read_end()
@@ -197,36 +210,63 @@ def test_stopping_while_the_service_is_being_opened_closes_it(start_daemon: Call
     assert entered.wait(10)
     running.daemon.stop()
     opened.set()
-    running.thread.join(10)
+    running.thread.join(60)
     assert palace.is_closed
 
 
 def test_a_service_that_will_not_close_does_not_keep_the_daemon(start_daemon: Callable[..., Any], palace: Any) -> None:
-    release = threading.Event()
-    palace.close = lambda: release.wait(10)
+    release, is_closed = threading.Event(), threading.Event()
+
+    def close() -> None:
+        release.wait()
+        is_closed.set()
+
+    palace.close = close
     running = start_daemon(lambda _config: palace)
     try:
-        assert running.stop() < 2.0
+        running.stop()
+        assert not is_closed.is_set(), "the daemon is gone, and the service still closes"
     finally:
         release.set()
 
 
-def test_connections_are_bounded(running: Any, connect: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_process_whose_service_never_closes_is_ended_all_the_same(
+    tmp_path: Path, wait_until: Callable[..., None]
+) -> None:
+    script = tmp_path / "serve.py"
+    script.write_text(NEVER_CLOSED.format(tests=str(Path(__file__).parents[1])))
+    command = [sys.executable, str(script), "serve"]
+    with subprocess.Popen(command, stderr=subprocess.DEVNULL) as process:
+        wait_until(places.socket_path(places.data_dir()).exists)
+        with Client(timeout_s=60.0) as client:
+            assert client.request("palace/status")["pid"] == 1, "it is open"
+            process.send_signal(signal.SIGTERM)
+            assert process.wait(60) == serve.EXIT_FAILED
+    assert "did not stop" in places.log_file(places.data_dir()).read_text()
+
+
+def test_all_that_a_stop_waits_for_is_over_within_two_seconds() -> None:
+    """What a busy machine adds is nothing that a clock here could tell from a fault."""
+    assert serve.HARD_STOP_S == 2.0
+    assert server.CLOSE_S + 2 * session.HANG_UP_S < serve.HARD_STOP_S
+
+
+def test_connections_are_bounded_and_a_free_place_is_given_away(
+    running: Any, connect: Any, monkeypatch: pytest.MonkeyPatch, wait_until: Callable[..., None]
+) -> None:
     monkeypatch.setattr("palace_daemon.rpc.server.CONNECTIONS_MAX", 2)
     first, second = connect(), connect()
     assert "result" in first.call("palace/status")
     assert "result" in second.call("palace/status")
     assert connect().read_end() == b""
     first.close()
-    for _ in range(200):
-        third = connect()
-        try:
-            assert "result" in third.call("palace/status")
-            break
-        except (ConnectionError, BrokenPipeError):
-            time.sleep(0.01)
-    else:
-        pytest.fail("a place that became free was not given away")
+
+    def is_served() -> bool:
+        with contextlib.suppress(ConnectionError):
+            return "result" in connect().call("palace/status")
+        return False
+
+    wait_until(is_served)
 
 
 # ----------------------------------------------------------------------------------------------------------- logs
@@ -263,10 +303,8 @@ def test_a_signal_while_the_daemon_still_imports_ends_it_cleanly(
 ) -> None:
     command = [sys.executable, "-m", "palace_daemon", "serve"]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL) as process:
-        wait_until(places.socket_path(places.data_dir()).exists, timeout_s=20)
-        begun = time.monotonic()
+        wait_until(places.socket_path(places.data_dir()).exists)
         process.send_signal(number)
-        out, _ = process.communicate(timeout=10)
-    assert time.monotonic() - begun < 8.0  # two seconds, and what a busy machine adds
+        out, _ = process.communicate(timeout=60)
     assert (process.returncode, out) == (0, b"")
     assert not places.socket_path(places.data_dir()).exists()

@@ -54,11 +54,11 @@ def daemon(wait_until: Callable[..., None]) -> Iterator[subprocess.Popen[bytes]]
             except NotRunningError:
                 return False
 
-        wait_until(is_ready, timeout_s=60)
+        wait_until(is_ready)
         client.close()
         yield process
         process.send_signal(signal.SIGTERM)
-        assert process.wait(20) == 0
+        assert process.wait(60) == 0
 
 
 @dataclass
@@ -177,7 +177,7 @@ def test_under_load_every_request_has_one_answer_and_nothing_leaks(
             run_round(LOAD_S / ROUNDS, number, tally)
             assert tally.faults == []
             with Client(timeout_s=60.0) as client:
-                wait_until(lambda: footprint(daemon.pid).other_descriptors <= OTHER_MAX, timeout_s=20)
+                wait_until(lambda: footprint(daemon.pid).other_descriptors <= OTHER_MAX)
                 stored = client.request("palace/status")["exchanges"]
             seen.append((stored, footprint(daemon.pid)))
     finally:

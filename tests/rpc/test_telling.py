@@ -52,6 +52,7 @@ def test_changes_within_a_second_are_added_up_and_none_is_lost(connect: Any, pal
     client = connect()
     subscribe(client, "didMine")
     times, drawers, reasons = [], 0, 0
+    begun = time.monotonic()
     for number in range(40):
         tell(palace, files=1, drawers_added=number, lines_skipped={"torn": 1})
         time.sleep(0.04)
@@ -61,8 +62,8 @@ def test_changes_within_a_second_are_added_up_and_none_is_lost(connect: Any, pal
         drawers += params["drawersAdded"]
         reasons += params["linesSkipped"]["torn"]
     assert (drawers, reasons) == (sum(range(40)), 40)
-    # 1.6 s and more of changes: the first at once, then one a second.
-    assert 2 <= len(times) <= 2 + (times[-1] - times[0]) / telling.INTERVAL_S + 1
+    # 1.6 s and more of changes: the first at once, then one a second; they may have waited long to be read.
+    assert 2 <= len(times) <= 1 + (times[-1] - begun) / telling.INTERVAL_S + 1
     assert client.is_silent()
 
 
@@ -128,15 +129,20 @@ def test_what_cannot_be_subscribed_to_is_refused(wire: Any, params: Any) -> None
     assert wire.call("palace/subscribe", params)["error"]["code"] == -32602
 
 
+def unsent_bytes(running: Any) -> int:
+    """Return how much lies ready for the one client that does not read."""
+    return max(int(one._unsent_bytes()) for one in list(running.daemon._sessions.values()))
+
+
 @pytest.mark.parametrize("transport", ["unix", "tcp"], indirect=True)
 def test_a_laggard_loses_notifications_and_keeps_its_answers(
-    connect: Any, palace: FakePalace, monkeypatch: pytest.MonkeyPatch, wait_until: Callable[..., None]
+    running: Any, connect: Any, palace: FakePalace, monkeypatch: pytest.MonkeyPatch, wait_until: Callable[..., None]
 ) -> None:
     monkeypatch.setattr(session, "LAG_BYTES_MAX", 1)
     lazy, other = connect(), connect()
     subscribe(lazy, "didMine")
     lazy.request(1, "palace/recall", {"query": "size15000000"})
-    wait_until(lambda: len(palace.queries) == 1)
+    wait_until(lambda: unsent_bytes(running) > 1)
     assert "result" in other.call("palace/status")
     tell(palace, files=5)
     assert "result" in other.call("palace/status")
@@ -147,7 +153,7 @@ def test_a_laggard_loses_notifications_and_keeps_its_answers(
 
 @pytest.mark.parametrize("transport", ["unix"], indirect=True)
 def test_a_laggard_is_told_the_state_when_it_reads_again(
-    connect: Any, palace: FakePalace, monkeypatch: pytest.MonkeyPatch, wait_until: Callable[..., None]
+    running: Any, connect: Any, palace: FakePalace, monkeypatch: pytest.MonkeyPatch, wait_until: Callable[..., None]
 ) -> None:
     monkeypatch.setattr(session, "LAG_BYTES_MAX", 1)
     monkeypatch.setattr(telling, "QUIET_S", 0.1)
@@ -157,7 +163,7 @@ def test_a_laggard_is_told_the_state_when_it_reads_again(
         subscribe(client, "didChangeStatus")
         assert client.read()["method"] == "palace/didChangeStatus"
     lazy.request(1, "palace/recall", {"query": "size15000000"})
-    wait_until(lambda: len(palace.queries) == 1)
+    wait_until(lambda: unsent_bytes(running) > 1)
     before = palace.status()
     palace.status = lambda: msgspec.structs.replace(before, exchanges=7)  # type: ignore[method-assign]
     assert other.read()["params"]["exchanges"] == 7

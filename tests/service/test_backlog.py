@@ -75,7 +75,7 @@ def test_questions_are_answered_while_a_backlog_is_embedded_in_flat_memory(
     texts = palace.status().vectors_pending
     assert texts >= TEXTS
     go_on.set()
-    wait_until(lambda: palace.status().vectors >= 64, 60)
+    wait_until(lambda: palace.status().vectors >= 64)
     before, peak = processes.rss_bytes(), 0
     took_ms: list[float] = []
     while palace.status().vectors_pending:

@@ -348,9 +348,52 @@ def test_a_full_disk_is_said_and_tried_again(
     assert "not gone from the database file yet" in told.status().last_error
     assert SECRET not in texts(told), "gone from recall all the same"
     full.clear()
-    wait_until(lambda: not scalar(told, "SELECT scrub_due FROM state"), timeout_s=40)
+    wait_until(lambda: not scalar(told, "SELECT scrub_due FROM state"))
     wait_until(lambda: not told.status().last_error)
     assert traces(tmp_path / "data", (SECRET, ANSWER)) == []
+
+
+def test_room_that_a_migration_left_is_given_back_at_a_start_with_room_for_it(
+    told: LivePalace,
+    make_palace: Callable[..., LivePalace],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+    wait_until: Callable[..., None],
+) -> None:
+    monkeypatch.setattr(forgetting, "RETRY_FIRST_S", 0.01)
+    told._store.write(lambda c: c.execute(f"UPDATE state SET scrub_due={scrubbing.ROOM_DUE}"))
+    told.close()
+    free = shutil.disk_usage(tmp_path)._replace(free=4_096)
+    asked: list[int] = []
+
+    def usage(_path: Path) -> Any:
+        asked.append(1)
+        return free
+
+    with monkeypatch.context() as little:
+        little.setattr("palace_daemon.store.scrubbing.shutil.disk_usage", usage)
+        again = make_palace()
+        again.start()
+        wait_until(lambda: asked)
+        for number in range(3):  # whatever wakes the thread
+            again._forgetting.wipe_soon()
+            again.remember(f"note {number}", now=NOW)
+            assert again._forgetting.wipe() == ""
+        assert asked == [1]
+        (said,) = [one.getMessage() for one in caplog.records if "free room" in one.getMessage()]
+        assert "MB are needed, 0 MB are free" in said
+        assert "until the next start" in said
+        assert not again.status().last_error, "nobody misses anything"
+        report = forget(again, exchanges=(exchange_id(again, SECRET),))
+        assert "MB are needed" in report.wipe_due, "what was forgotten must go, and is tried again"
+    wait_until(lambda: not scalar(again, "SELECT scrub_due FROM state"))
+    assert traces(tmp_path / "data", (SECRET, ANSWER)) == []
+    again._store.write(lambda c: c.execute(f"UPDATE state SET scrub_due={scrubbing.ROOM_DUE}"))
+    again.close()
+    third = make_palace()
+    third.start()
+    wait_until(lambda: not scalar(third, "SELECT scrub_due FROM state"))
 
 
 def test_a_reader_keeps_the_log_from_being_cut_and_loses_nothing(
@@ -364,7 +407,7 @@ def test_a_reader_keeps_the_log_from_being_cut_and_loses_nothing(
         assert "reader" in report.wipe_due
         assert connection.execute("SELECT count(*) FROM exchanges").fetchone()[0] == 5, "it still sees its own state"
         assert recall(told, "ferry pier"), "others go on"
-    wait_until(lambda: not scalar(told, "SELECT scrub_due FROM state"), timeout_s=40)
+    wait_until(lambda: not scalar(told, "SELECT scrub_due FROM state"))
     assert traces(tmp_path / "data", (SECRET, ANSWER)) == []
     assert_sound(told)
 

@@ -24,7 +24,7 @@ from palace_daemon.service import build, embedding
 from palace_daemon.service.embedding import Pace
 from palace_daemon.service.model_host import ModelHost
 from palace_daemon.service.models import Models
-from palace_daemon.store import vectors
+from palace_daemon.store import sqlite, vectors
 from palace_daemon.watch.scripted import ScriptedNotifier
 
 Wait = Callable[..., None]
@@ -189,13 +189,14 @@ def test_a_large_backlog_is_left_at_once_when_all_is_to_end(
 ) -> None:
     tell(transcripts, 150, words=120)
     with_model.mine([str(transcripts)])
-    wait_until(lambda: with_model.status().vectors > 0, 60)
-    wait_until(lambda: with_model.status().sources_pending == 0, 60)
+    wait_until(lambda: with_model.status().vectors > 0)
+    wait_until(lambda: with_model.status().sources_pending == 0)
     assert with_model.status().vectors_pending > 50
-    began = time.monotonic()
     with_model.close()
-    assert time.monotonic() - began < 5  # one call of a thread takes some hundredths of a second
     assert not with_model._embedding._thread.is_alive()
+    connection = sqlite.open_reader(sqlite.database_path(with_model._config.data_dir))
+    assert vectors.waiting_count(connection) > 0, "nothing was embedded but what had begun"
+    connection.close()
 
 
 # ----------------------------------------------------------------------------------------------------------- loading
@@ -221,7 +222,7 @@ def test_words_answer_before_the_model_is_there_and_say_so(
     assert (answer.freshness.vectors_used, answer.freshness.vectors_reason) == (False, "the model is being loaded")
     assert (with_model.status().model_state, with_model.embedding().model_load_ms) == ("loading", None)
     go_on.set()
-    wait_until(lambda: with_model.status().vectors_pending == 0, 60)
+    wait_until(lambda: with_model.status().vectors_pending == 0)
     assert with_model.embedding().model_load_ms > 0
     assert with_model.recall(RecallQuery(text="gauge 3", now=NOW)).freshness.vectors_used
 

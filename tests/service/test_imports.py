@@ -294,7 +294,7 @@ def test_a_wiping_that_fails_is_said_and_tried_again(
     assert "no room" in report.wipe_due
     assert "not gone from the database file yet" in other.status().last_error
     is_full[0] = False
-    wait_until(lambda: not rows(other, "SELECT 1 FROM state WHERE scrub_due"), timeout_s=40)
+    wait_until(lambda: not rows(other, "SELECT 1 FROM state WHERE scrub_due"))
     wait_until(lambda: not other.status().last_error)
     assert traces(tmp_path / "other", ["Question 2 on tides?"]) == []
 
@@ -317,7 +317,7 @@ def test_an_import_that_ends_early_is_wiped_in_the_background(
     monkeypatch.setattr(other._porter, "_merge", merge)
     with pytest.raises(CancelledError):
         other.import_file(str(tmp_path / "new"))
-    wait_until(lambda: not rows(other, "SELECT 1 FROM state WHERE scrub_due"), timeout_s=40)
+    wait_until(lambda: not rows(other, "SELECT 1 FROM state WHERE scrub_due"))
     assert traces(tmp_path / "other", ["Question 2 on tides?"]) == []
 
 

@@ -9,6 +9,7 @@ import subprocess
 import sys
 import time
 from pathlib import Path
+from typing import Any
 
 import pytest
 from support.claude import append, turn
@@ -56,17 +57,30 @@ def test_a_killed_run_started_again_gives_the_undisturbed_store(tmp_path: Path, 
     calm = start(tmp_path / "calm", transcripts)
     assert finish(calm) == "done\n"
     whole_s = time.monotonic() - began
-    killed_midway = 0
+    expected = logical_dump(sqlite.database_path(tmp_path / "calm"))
+    round_number = kills_of_round = 0
     for _ in range(KILLS):
-        process = start(tmp_path / "killed", transcripts)
-        time.sleep(dice.uniform(0.0, whole_s / 3))
-        process.send_signal(signal.SIGKILL)
-        killed_midway += finish(process) != "done\n"
-    assert killed_midway >= 2  # three, but that the undisturbed run may have found a busier machine
-    last = start(tmp_path / "killed", transcripts)
-    assert finish(last) == "done\n"
-    path = sqlite.database_path(tmp_path / "killed")
-    assert logical_dump(path) == logical_dump(sqlite.database_path(tmp_path / "calm"))
+        while not is_killed_midway(tmp_path / f"killed{round_number}", transcripts, dice.uniform(0.0, whole_s / 3)):
+            assert_sound(tmp_path / f"killed{round_number}", expected)
+            # The undisturbed run may have found a busier machine than those that are to be killed.
+            whole_s = whole_s if kills_of_round else whole_s / 2
+            round_number, kills_of_round = round_number + 1, 0
+        kills_of_round += 1
+    assert finish(start(tmp_path / f"killed{round_number}", transcripts)) == "done\n"
+    assert_sound(tmp_path / f"killed{round_number}", expected)
+
+
+def is_killed_midway(data: Path, transcripts: Path, after_s: float) -> bool:
+    """Start a run and kill it; returns whether it was not done by then."""
+    process = start(data, transcripts)
+    time.sleep(after_s)
+    process.send_signal(signal.SIGKILL)
+    return finish(process) != "done\n"
+
+
+def assert_sound(data: Path, expected: dict[str, Any]) -> None:
+    path = sqlite.database_path(data)
+    assert logical_dump(path) == expected
     connection = sqlite.open_reader(path)
     assert [finding for finding in check.check(connection, is_deep=True) if not finding.is_ok] == []
     connection.close()

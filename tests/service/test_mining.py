@@ -103,7 +103,7 @@ def test_idle_last_line_is_taken_by_itself(make_palace: Any, transcripts: Path, 
     append(transcripts / "a.jsonl", turn(1, "Why do tides rise?", "The moon.").rstrip("\n"))
     palace = make_palace(idle_tail_s=0.2)
     palace.start()
-    wait_until(lambda: questions(palace) and palace.timeline("s1")[0].reply_text == "The moon.", timeout_s=20)
+    wait_until(lambda: questions(palace) and palace.timeline("s1")[0].reply_text == "The moon.")
 
 
 def test_malformed_line_is_counted_and_the_rest_mined(palace: Any, transcripts: Path) -> None:
@@ -161,9 +161,9 @@ def test_deleted_file_is_no_wish_to_forget(make_palace: Any, transcripts: Path, 
     append(path, turn(1, "Why do tides rise?", "The moon."))
     palace = make_palace(rescan_s=0.2)
     palace.start()
-    wait_until(lambda: questions(palace), timeout_s=20)
+    wait_until(lambda: questions(palace))
     path.unlink()
-    wait_until(lambda: palace.sources()[0].state == "gone", timeout_s=20)
+    wait_until(lambda: palace.sources()[0].state == "gone")
     assert ask(palace, "tides")
 
 
@@ -278,9 +278,9 @@ def test_scripted_notifications_are_followed(
     palace.start()
     path = transcripts / "new" / "a.jsonl"
     append(path, turn(1, "Why do tides rise?", "The moon."))
-    wait_until(lambda: notifier.emit([str(path)]), timeout_s=10)
-    wait_until(lambda: questions(palace) == ["Why do tides rise?"], timeout_s=10)
-    wait_until(lambda: sum(report.vectors_added for report in seen) == 1, timeout_s=10)
+    wait_until(lambda: notifier.emit([str(path)]))
+    wait_until(lambda: questions(palace) == ["Why do tides rise?"])
+    wait_until(lambda: sum(report.vectors_added for report in seen) == 1)
     assert sum(report.exchanges_added for report in seen) == 1
     end()
 
@@ -330,7 +330,7 @@ def test_newest_bounds_the_wait_and_the_rest_follows(palace: Any, transcripts: P
     report = palace.mine([str(transcripts)], wait=True, newest=2)
     assert report.files == 2
     assert {"Q5?", "Q4?"} <= set(questions(palace))
-    wait_until(lambda: len(questions(palace)) == 6, timeout_s=20)
+    wait_until(lambda: len(questions(palace)) == 6)
 
 
 def test_a_bounded_wait_does_not_count_what_is_mined_behind_it(
@@ -339,7 +339,7 @@ def test_a_bounded_wait_does_not_count_what_is_mined_behind_it(
     embed = HashingEmbedder.embed_passages
 
     def embed_when_all_is_mined(*args: Any, **options: Any) -> Any:
-        wait_until(lambda: len(questions(palace)) == 40, timeout_s=20)
+        wait_until(lambda: len(questions(palace)) == 40)
         return embed(*args, **options)
 
     monkeypatch.setattr(HashingEmbedder, "embed_passages", embed_when_all_is_mined)

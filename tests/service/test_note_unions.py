@@ -182,7 +182,7 @@ def test_the_former_text_of_an_edited_note_leaves_the_disk(
         with palace._store.read() as connection:
             return bool(connection.execute("SELECT scrub_due FROM state").fetchone()[0])
 
-    wait_until(lambda: not is_due(), timeout_s=40)
+    wait_until(lambda: not is_due())
     assert traces(tmp_path / "data", ["quagmirebird"]) == []
 
 

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -160,19 +161,20 @@ def test_budget_keeps_the_first_hit_whole(mined: Any) -> None:
     assert ask(mined, "part of tides", max_chars=budget).hits == every[:2]
 
 
-def test_a_new_line_is_recalled_by_words_before_it_has_a_vector(make_palace: Any, transcripts: Path) -> None:
+def test_a_new_line_is_recalled_by_words_before_it_has_a_vector(
+    make_palace: Any, transcripts: Path, wait_until: Callable[..., None]
+) -> None:
     append(transcripts / "a.jsonl", "".join(turn(n, f"Old {n}?", f"Old answer {n}.") for n in range(30)))
     palace = make_palace()
     palace.mine([str(transcripts)], wait=True)
     hold = threading.Event()
     embedder = palace._models.wanted.state().embedder
     embed = embedder.embed_passages
-    embedder.embed_passages = lambda texts, stop=None: (hold.wait(10), embed(texts, stop))[1]
+    embedder.embed_passages = lambda texts, stop=None: (hold.wait(60), embed(texts, stop))[1]
     try:
         append(transcripts / "a.jsonl", turn(99, "Where is the zanzibar lever?", "Under the old desk."))
         palace.mine([str(transcripts)])
-        while palace._queue.pending():
-            pass
+        wait_until(lambda: not palace._queue.pending())
         answer = ask(palace, "zanzibar lever")
         assert "zanzibar" in answer.hits[0].text
         assert (answer.freshness.vectors_used, answer.freshness.vectors_pending) == (True, 1)
@@ -181,18 +183,19 @@ def test_a_new_line_is_recalled_by_words_before_it_has_a_vector(make_palace: Any
         hold.set()
 
 
-def test_before_the_first_vector_words_answer(make_palace: Any, transcripts: Path) -> None:
+def test_before_the_first_vector_words_answer(
+    make_palace: Any, transcripts: Path, wait_until: Callable[..., None]
+) -> None:
     palace = make_palace()
     embedder = palace._models.wanted.state().embedder
     hold = threading.Event()
     embed = embedder.embed_passages
-    embedder.embed_passages = lambda texts, stop=None: (hold.wait(10), embed(texts, stop))[1]
+    embedder.embed_passages = lambda texts, stop=None: (hold.wait(60), embed(texts, stop))[1]
     try:
         assert ask(palace, "zanzibar").hits == ()
         append(transcripts / "a.jsonl", turn(99, "Where is the zanzibar lever?", "Under the old desk."))
         palace.mine([str(transcripts)])
-        while palace._queue.pending():
-            pass
+        wait_until(lambda: not palace._queue.pending())
         answer = ask(palace, "zanzibar lever")
         assert set(answer.hits[0].parts) == OF_WORDS
         assert answer.freshness.vectors_used is False
@@ -304,7 +307,7 @@ def test_many_threads_get_equal_answers_while_mining_goes_on(mined: Any, transcr
         append(transcripts / "9.jsonl", turn(number, f"New {number}?", "Yes.", session="s9"))
         mined.mine([str(transcripts)])
     for thread in threads:
-        thread.join(30)
+        thread.join(60)
     assert faults == []
 
 

@@ -13,6 +13,7 @@ from support.claude import append, reply, turn, user
 
 from palace_daemon.errors import StoreBusyError
 from palace_daemon.model import MineReport, RecallQuery
+from palace_daemon.service.pace import FILE_BYTES
 from palace_daemon.service.queue import Job, MiningQueue
 from palace_daemon.store import sqlite
 
@@ -283,8 +284,8 @@ def test_an_id_that_was_given_out_is_answered_after_a_fork_with_a_smaller_key(pa
 def test_files_that_hold_nothing_new_say_nothing_of_the_time_left() -> None:
     job = Job(["/read before", "/new", "/in two parts", "/left"], take_tail=True)
     job.add("/read before", MineReport(), set(), is_last=True)
-    assert (job.done, job.idle) == (1, 1)
+    assert (job.done, job.work) == (1, (0, 3 * FILE_BYTES))
     job.add("/in two parts", MineReport(lines_read=3), set(), is_last=False)
     job.add("/in two parts", MineReport(), set(), is_last=True)
     job.add("/new", MineReport(lines_read=1), set(), is_last=True)
-    assert (job.done, job.idle, job.total) == (3, 1, 4)
+    assert (job.done, job.total, job.work) == (3, 4, (2 * FILE_BYTES, 3 * FILE_BYTES))

@@ -186,10 +186,10 @@ def test_questions_are_answered_all_the_time(bench: Bench, wait_until: Wait) -> 
         thread.start()
     for model_id in (NEW, "third", OLD, NEW):
         bench.want(GatedEmbedder(model_id, dim=64 if model_id == NEW else 384))
-        wait_until(lambda: not bench.palace.embedding().is_switching, 30)
+        wait_until(lambda: not bench.palace.embedding().is_switching)
     is_done.set()
     for thread in threads:
-        thread.join(20)
+        thread.join(60)
     assert faults == []
     assert {is_used for _, is_used in used} == {True}
 
@@ -343,7 +343,7 @@ def test_choices_at_the_same_moment_leave_one_model_in_settings_and_daemon(palac
     for thread in threads:
         thread.start()
     for thread in threads:
-        thread.join(20)
+        thread.join(60)
     assert faults == []
     assert palace.status().model == config.load()[0].embed.model
 

@@ -24,13 +24,17 @@ from palace_daemon.rpc import serve, wire
 from palace_daemon.service import build
 wire.PROTOCOL_VERSION = {protocol}
 serve._open_palace = lambda config: build.build(config, embedder=HashingEmbedder())
+serve.HARD_STOP_S = 60.0
 from palace_daemon.__main__ import main
 main()
 """
 
 
 class Daemons:
-    """What clients of this process start as a daemon from now on; see :meth:`are_of`."""
+    """What clients of this process start as a daemon from now on; see :meth:`are_of`.
+
+    They may take their time to end: on a busy machine they would be cut off, and nothing seen of a clean end.
+    """
 
     def __init__(self, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         self._folder = folder

@@ -148,7 +148,7 @@ def test_an_unreadable_subtree_stops_neither_walk_nor_notifiers(runtime_dir: Pat
         (root / name).chmod(0)
     try:
         done = subprocess.run(
-            [sys.executable, "-c", UNREADABLE, str(root)], capture_output=True, text=True, timeout=30, check=False
+            [sys.executable, "-c", UNREADABLE, str(root)], capture_output=True, text=True, timeout=60, check=False
         )
     finally:
         for name in ("shut", "shut2"):

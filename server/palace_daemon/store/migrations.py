@@ -6,12 +6,18 @@ migrations a backup is made, see :mod:`palace_daemon.store.backups`.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import contextlib
+import os
+import sys
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from palace_daemon.errors import StoreDamagedError, StoreTooNewError
 from palace_daemon.store import backups, packing, spaces
 from palace_daemon.store.sqlite import Connection
+
+if sys.platform != "win32":
+    import fcntl
 
 _M001 = (
     # One row. `generation` grows with each transaction that changes drawers or vectors; mirrors follow it.
@@ -368,6 +374,13 @@ def migrate(connection: Connection) -> int:
         StoreError: The backup cannot be written, or not be read whole.
     """
     check_version(connection)
+    if schema_version(connection) == SCHEMA_VERSION:
+        return 0
+    with _alone(_file_of(connection).parent):
+        return _migrate(connection)
+
+
+def _migrate(connection: Connection) -> int:
     applied = 0
     is_new = schema_version(connection) == 0
     for number in range(schema_version(connection) + 1, SCHEMA_VERSION + 1):
@@ -386,6 +399,20 @@ def migrate(connection: Connection) -> int:
             raise
     check_version(connection)
     return applied
+
+
+@contextlib.contextmanager
+def _alone(directory: Path) -> Iterator[None]:
+    """Wait until nobody else migrates a store in ``directory``: between two steps of another a backup would be made."""
+    if sys.platform == "win32":
+        yield
+        return
+    descriptor = os.open(directory, os.O_RDONLY)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(descriptor)
 
 
 def _file_of(connection: Connection) -> Path:

@@ -16,8 +16,11 @@ export class PalaceError extends Error {
     super(message);
   }
 
+  /** The error of an answer, whose message has the hint in parentheses at its end. */
   static from(message: string, data: Partial<ErrorData> | undefined): PalaceError {
-    return new PalaceError(message, data?.kind ?? "internal", data?.hint ?? "");
+    const hint = data?.hint ?? "";
+    const end = ` (${hint})`;
+    return new PalaceError(message.endsWith(end) ? message.slice(0, -end.length) : message, data?.kind ?? "internal", hint);
   }
 }
 

@@ -5,7 +5,7 @@ import { cpSync, mkdirSync } from "node:fs";
 import * as path from "node:path";
 import { after, before, describe, test } from "node:test";
 
-import { PalaceError } from "../../src/core/errors";
+import { inWords, PalaceError } from "../../src/core/errors";
 import type { Life } from "../../src/core/life";
 import type {
   MineResult,
@@ -122,6 +122,11 @@ describe("a small memory", () => {
 
   test("refuses a parameter in the daemon's words", async () => {
     await assert.rejects(life.request("palace/recall", { query: "q", limit: -1 }), (error) => error instanceof PalaceError && error.kind === "params");
+    await assert.rejects(life.request("palace/recall", { query: "q", agent: "nobody" }), (error) => {
+      const words = inWords(error);
+      assert.match(words, /^Unknown agent in the filter\. Known are /);
+      return !words.includes("(known are");
+    });
     await assert.rejects(life.request("palace/get", { id: "0000000000000000" }), (error) => error instanceof PalaceError && error.kind === "notFound");
   });
 

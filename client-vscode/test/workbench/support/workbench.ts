@@ -73,14 +73,17 @@ export class Workbench {
   }
 
   async #openPalette(title: string): Promise<void> {
-    await until("the command palette is open", async () => {
-      if ((await this.quickInputState()).value.startsWith(">") && (await this.isQuickInputOpen())) return true;
-      await this.closeQuickInput();
-      await this.page.keyboard.press("F1");
-      await this.input.waitFor({ timeout: 3_000 });
-      return (await this.quickInputState()).value.startsWith(">");
+    const isOpen = async (): Promise<boolean> => (await this.isQuickInputOpen()) && (await this.quickInputState()).value.startsWith(">");
+    await until("the command palette is open and asked", async () => {
+      if (!(await isOpen())) {
+        await this.closeQuickInput();
+        await this.page.keyboard.press("F1");
+        await this.input.waitFor({ timeout: 3_000 });
+      }
+      // What ran before may still close it, or take it for itself.
+      if (await isOpen()) await this.input.fill(`>${title.replace(/…$/, "")}`, { timeout: 3_000 });
+      return await isOpen();
     });
-    await this.input.fill(`>${title.replace(/…$/, "")}`);
   }
 
   async closeQuickInput(): Promise<void> {
@@ -235,10 +238,30 @@ export class Workbench {
     return await until(`a message says ${String(fits)}`, async () => (await this.notifications()).find((text) => fits.test(text)), options);
   }
 
-  /** Presses a button of a message. */
+  /** The texts of all messages, of those as well that the editor has put away by now; opens the list of them. */
+  async allNotifications(): Promise<string[]> {
+    await this.#openNotifications();
+    const found = this.page.locator(".notifications-center .notification-list-item-message");
+    return await found.evaluateAll((all) => all.map((one) => one.textContent.replaceAll("\u00a0", " ").trim()));
+  }
+
+  async #openNotifications(): Promise<void> {
+    const list = this.page.locator(".notifications-center.visible");
+    await until("the list of messages is open", async () => {
+      if ((await list.count()) > 0) return true;
+      await this.page.locator("#status\\.notifications").click({ timeout: 3_000 });
+      return (await list.count()) > 0;
+    });
+  }
+
+  /** Presses a button of a message, be it put away by now. */
   async pressNotification(fits: RegExp, button: string): Promise<void> {
-    const toast = this.page.locator(".notification-toast").filter({ hasText: fits }).first();
-    await toast.locator(".monaco-button", { hasText: exactly(button) }).click();
+    const shown = this.page.locator(".notification-toast, .notifications-center .notification-list-item").filter({ hasText: fits }).first();
+    await until(`${button} is pressed`, async () => {
+      if (!(await shown.isVisible())) await this.#openNotifications();
+      await shown.locator(".monaco-button", { hasText: exactly(button) }).click({ timeout: 3_000 });
+      return true;
+    }, { seen: () => this.notifications() });
   }
 
   async clearNotifications(): Promise<void> {

@@ -153,14 +153,15 @@ export class Workbench {
     await this.quickPick.locator(`.action-label[aria-label^="${tooltip}"]`).first().click();
   }
 
-  /** Presses a button of a row of the quick pick. */
-  async pressRowButton(row: Locator, tooltip: string): Promise<void> {
+  /** Presses a button of a row of the quick pick, again where an answer that came just then has taken the press. */
+  async pressRowButton(row: Locator, tooltip: string, hasWorked: () => Promise<boolean>): Promise<void> {
     const button = row.locator(`.action-label[aria-label^="${tooltip}"]`).first();
-    await until(`the row's button ${tooltip} is pressed`, async () => {
+    await until(`the row's button ${tooltip} has worked`, async () => {
+      if (await hasWorked()) return true;
       await row.hover({ timeout: 2_000 }); // shows the buttons; an answer that comes now hides them again
       await button.click({ timeout: 1_000 });
-      return true;
-    });
+      return await until("it works", hasWorked, { limitMs: 5_000 });
+    }, { seen: () => this.rows() });
   }
 
   row(index: number): Locator {

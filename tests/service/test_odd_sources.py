@@ -7,6 +7,7 @@ import json
 import os
 import shutil
 import sqlite3
+import threading
 import time
 import tracemalloc
 import zipfile
@@ -303,7 +304,7 @@ def test_a_directory_that_is_called_like_an_archive_is_a_directory(palace: Any, 
 
 
 def test_a_rescan_looks_into_nothing_that_did_not_change(
-    make_palace: Any, transcripts: Path, wait_until: WaitUntil
+    make_palace: Any, transcripts: Path, wait_until: WaitUntil, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     append(transcripts / "plain.jsonl", TALK)
     append(transcripts / "torn.jsonl", turn(1, "Torn?", "Yes.", session="s5") + '{"type": "user", "mess')
@@ -314,15 +315,23 @@ def test_a_rescan_looks_into_nothing_that_did_not_change(
     with (transcripts / "conversations.json").open("a") as file:
         file.write("\n")
     palace = make_palace(idle_tail_s=0.2)
-    palace.start()
-    wait_until(lambda: len(standing(palace)) >= 5)
-    wait_until(lambda: palace._watching._tried_tails)  # or the torn line comes due between two looks
-    scan = palace._watching.scan
+    scan, put = palace._watching.scan, palace._queue.put
+    queued: list[tuple[int, bool]] = []
+
+    def note(path: str, mtime_ns: int, *, take_tail: bool = False) -> None:
+        queued.append((threading.get_ident(), take_tail))
+        put(path, mtime_ns, take_tail=take_tail)
 
     def queues_nothing() -> bool:
+        wait_until(lambda: palace._queue.pending() == 0)
+        queued.clear()
         scan()
-        return bool(palace._queue.pending() == 0)
+        return threading.get_ident() not in dict(queued)
 
+    monkeypatch.setattr(palace._queue, "put", note)
+    palace.start()
+    wait_until(lambda: len(standing(palace)) >= 5)
+    wait_until(lambda: any(take_tail for _, take_tail in queued))  # or the torn line comes due between two looks
     wait_until(queues_nothing)
     with palace._store.read() as connection:
         before = connection.execute("SELECT generation FROM state").fetchone()

@@ -224,5 +224,6 @@ def _add_rounds(client: Client, adding: Adding) -> float:
 
 
 def _holds(client: Client, mark: str) -> bool:
-    hits = client.request("palace/recall", {"query": mark, "limit": 1})["hits"]
-    return bool(hits) and mark in hits[0]["text"]
+    """Return whether an answer holds the mark: other words of a long exchange may have another one stand first."""
+    hits = client.request("palace/recall", {"query": mark, "limit": clients.LIMIT})["hits"]
+    return any(mark in hit["text"] for hit in hits)

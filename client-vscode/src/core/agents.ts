@@ -20,7 +20,7 @@ const SHOWN: Readonly<Record<string, readonly [name: string, icon: string]>> = {
   "kilo-code": ["Kilo Code", "flame"],
   kimi: ["Kimi", "lightbulb"],
   note: ["Note", "note"],
-  opencode: ["OpenCode", "code"],
+  opencode: ["opencode", "code"],
   pi: ["Pi", "symbol-operator"],
   "qwen-code": ["Qwen Code", "symbol-constant"],
   "roo-code": ["Roo Code", "hubot"],

@@ -154,7 +154,7 @@ test("an answer is inserted at the cursor by a button of its row", async () => {
     const reply = whole.replyText.split("\n").find((line) => line.trim().length > 20) ?? "";
     const row = window.page.locator(".quick-input-list .monaco-list-row", { hasText: labelStart(best) }).first();
     await window.pressRowButton(row, "Insert", async () => (await window.editorText()).includes(reply.slice(0, 40)));
-    assert.ok(!(await window.isQuickInputOpen()), "the palette is still open");
+    await until("the palette is closed", async () => !(await window.isQuickInputOpen()));
     assert.equal((await window.tabs())[0], "notes.md");
     await window.screenshot("insert");
     await window.page.keyboard.press("Control+Z");

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Callable, Sequence
 from html import escape
@@ -104,6 +105,7 @@ _GOALS = {"recallMsP50": ((_100K, 20), (_1M, 60)), "recallMsP95": ((_100K, 40), 
 }
 _PANEL_W, _PANEL_H = 400, 250
 _LEFT, _TOP, _RIGHT, _BOTTOM = 58, 40, 110, 34
+_LINE_H = 15
 _COLOURS = ("#7ee0a8", "#f2c66d")
 _TEXT, _FAINT, _BACKGROUND = "#d5dbe3", "#46515d", "#14181d"
 _FONTS = "ui-monospace, DejaVu Sans Mono, Menlo, Consolas, monospace"
@@ -138,18 +140,27 @@ def _panel(title: str, unit: str, lines: Sequence[tuple[str, str]], rows: Sequen
     for value in across.ticks():
         x = across.at(value)
         parts.append(f'<text x="{x:.1f}" y="{_PANEL_H - _BOTTOM + 20}" text-anchor="middle">{_short(value)}</text>')
-    for (key, name), colour in zip(lines, _COLOURS, strict=False):
-        parts += _line(key, name, colour, rows, across, upward)
+    label_ys = _apart([upward.at(max(rows[-1][key], 1e-3)) for key, _ in lines])
+    for (key, name), colour, label_y in zip(lines, _COLOURS, label_ys, strict=False):
+        parts += _line(key, colour, rows, across, upward)
+        x = across.at(sizes[-1]) + 8
+        parts.append(f'<text x="{x:.1f}" y="{label_y + 4:.1f}" fill="{colour}">{escape(name)}</text>')
     return "".join(parts)
 
 
-def _line(key: str, name: str, colour: str, rows: Sequence[Row], across: _Scale, upward: _Scale) -> list[str]:
+def _apart(ys: Sequence[float]) -> list[float]:
+    """Return the heights of labels, moved down as far as it takes for each to be readable."""
+    found = list(ys)
+    for upper, lower in itertools.pairwise(sorted(range(len(found)), key=found.__getitem__)):
+        found[lower] = max(found[lower], found[upper] + _LINE_H)
+    return found
+
+
+def _line(key: str, colour: str, rows: Sequence[Row], across: _Scale, upward: _Scale) -> list[str]:
     points = [(across.at(row["drawers"]), upward.at(max(row[key], 1e-3))) for row in rows]
     shown = " ".join(f"{x:.1f},{y:.1f}" for x, y in points)
-    last_x, last_y = points[-1]
     parts = [f'<polyline points="{shown}" fill="none" stroke="{colour}" stroke-width="2"/>']
     parts += [f'<circle cx="{x:.1f}" cy="{y:.1f}" r="3" fill="{colour}"/>' for x, y in points]
-    parts.append(f'<text x="{last_x + 8:.1f}" y="{last_y + 4:.1f}" fill="{colour}">{escape(name)}</text>')
     for size, most in _GOALS.get(key, ()):
         if size <= rows[-1]["drawers"] * 1.05:
             parts.append(

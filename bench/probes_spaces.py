@@ -80,7 +80,9 @@ def filled(
         on_texts: Told how many of how many texts are embedded.
     """
     by_hash = texts.by_hash()
-    known = _stored(connection, model.fingerprint, list(by_hash))
+    stored = _stored(connection, model.fingerprint, list(by_hash))
+    width = packing.width_of(model.dim)
+    known = {hash_: vector for hash_, vector in stored.items() if len(vector) == width}  # else it is damaged
     lacking = [hash_ for hash_ in by_hash if hash_ not in known]
     from_store = len(known)
     for start in range(0, len(lacking), _EMBED_TEXTS):

@@ -441,6 +441,19 @@ def check_owner(path: Path, *, is_file: bool = False) -> None:
         raise DaemonError(f"others may read {path}", hint="palace-daemon stop, then start it anew")
 
 
+def loopback_port(data_dir: str | os.PathLike[str] | None) -> int | None:
+    """Return the port of this machine that a daemon answers on as well; None where it does not."""
+    try:
+        return int(_told_in(places.tcp_file(places.data_dir(data_dir)))["port"])
+    except (OSError, ValueError, KeyError, TypeError):
+        return None
+
+
+def _told_in(tcp_file: Path) -> dict[str, Any]:
+    told = json.loads(tcp_file.read_text(encoding="ascii"))
+    return {"port": int(told["port"]), "token": str(told["token"]), "proof": str(told["proof"])}
+
+
 def _read_tcp_file(path: Path, data_dir: os.PathLike[str]) -> dict[str, Any]:
     """Return port, token and proof of the daemon of ``data_dir``.
 
@@ -450,8 +463,7 @@ def _read_tcp_file(path: Path, data_dir: os.PathLike[str]) -> dict[str, Any]:
     """
     check_owner(path, is_file=True)
     try:
-        told = json.loads(path.read_text(encoding="ascii"))
-        return {"port": int(told["port"]), "token": str(told["token"]), "proof": str(told["proof"])}
+        return _told_in(path)
     except FileNotFoundError as exc:
         raise _not_running(data_dir) from exc
     except (OSError, ValueError, KeyError, TypeError) as exc:

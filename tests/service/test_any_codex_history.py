@@ -67,13 +67,8 @@ class World(histories.World):
 
     def rewrite(self) -> None:
         if session := self._some():
-            lines = session.path.read_text().splitlines(keepends=True)
-            keep = lines[: self.chance.randrange(1, len(lines) + 1)]
-            if self.chance.random() < 0.5:
-                index = self.chance.randrange(len(keep))
-                keep[index] = keep[index].replace("Answer", "Another answer").replace("Question", "Other question")
             session.torn = ""
-            text = "".join(keep)
+            text = self._rewritten(session.path, lines_min=1)
             session.path.write_text(text if text.endswith("\n") else text + "\n")
 
     def archive(self) -> None:

@@ -89,12 +89,7 @@ class World(histories.World):
 
     def rewrite(self) -> None:
         if path := self._path():
-            lines = path.read_text().splitlines(keepends=True)
-            keep = lines[: self.chance.randrange(len(lines) + 1)]
-            if keep and self.chance.random() < 0.5:
-                index = self.chance.randrange(len(keep))
-                keep[index] = keep[index].replace("Answer", "Another answer").replace("Question", "Other question")
-            path.write_text("".join(keep))
+            path.write_text(self._rewritten(path, lines_min=0))
 
     def replace(self) -> None:
         if path := self._path():

@@ -84,15 +84,3 @@ def test_former_vectors_of_several_widths_keep_their_places() -> None:
 @pytest.mark.parametrize(("data", "is_packed"), [(b"\0" * 6, True), (b"\0" * 4, False), (b"\0" * 7, False)])
 def test_the_length_of_a_stored_vector_is_known(data: bytes, is_packed: bool) -> None:
     assert packing.is_packed(data) is is_packed
-
-
-def test_a_vector_of_another_width_than_most_is_one_of_zeros() -> None:
-    rows = unit_rows(3, 8)
-    stored = packing.pack(rows)
-    held = packing.unpack([stored[0], stored[1][:7], stored[1], b"", stored[2] + b"\0\0"])
-    assert held.tolist()[::2] == [*packing.unpack(stored[:2]).tolist(), [0.0] * 8]
-    assert held[[1, 3]].tolist() == [[0.0] * 8] * 2
-
-
-def test_damaged_vectors_alone_are_no_error() -> None:
-    assert packing.unpack([b"", b"\0"]).shape == (2, 0)

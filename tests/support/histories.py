@@ -30,6 +30,15 @@ class World:
         """Write what was said next; it happens first."""
         raise NotImplementedError
 
+    def _rewritten(self, path: Path, *, lines_min: int) -> str:
+        """Return the first lines of a transcript, at least so many, one of them perhaps with other words."""
+        lines = path.read_text().splitlines(keepends=True)
+        keep = lines[: self.chance.randrange(lines_min, len(lines) + 1)]
+        if keep and self.chance.random() < 0.5:
+            index = self.chance.randrange(len(keep))
+            keep[index] = keep[index].replace("Answer", "Another answer").replace("Question", "Other question")
+        return "".join(keep)
+
     def restart(self) -> None:
         self.palace.close()
         self.palace = self.open_palace()

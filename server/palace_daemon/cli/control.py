@@ -4,15 +4,12 @@ from __future__ import annotations
 
 import argparse
 import functools
-import json
 import sys
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Any
 
-from palace_daemon import places
 from palace_daemon.cli import ending, options, show, show_recall
-from palace_daemon.client import Client
+from palace_daemon.client import Client, loopback_port
 
 
 def register(commands: options.Commands) -> None:
@@ -124,15 +121,6 @@ def status(arguments: argparse.Namespace) -> int:
     else:
         _print_status(result, loopback_port(arguments.data_dir))
     return options.EXIT_OK
-
-
-def loopback_port(data_dir: str | Path | None) -> int | None:
-    """Return the port of this machine that a running daemon answers on as well; None where it does not."""
-    try:
-        told = json.loads(places.tcp_file(places.data_dir(data_dir)).read_bytes())
-        return int(told["port"])
-    except (OSError, ValueError, TypeError, KeyError):
-        return None
 
 
 def pause(arguments: argparse.Namespace, *, method: str) -> int:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from palace_daemon import __version__, places
 from palace_daemon.cli import control, options, show
-from palace_daemon.client import Client, NotRunningError
+from palace_daemon.client import Client, NotRunningError, loopback_port
 from palace_daemon.errors import ConfigError, PalaceError
 
 if TYPE_CHECKING:
@@ -118,7 +118,7 @@ def _daemon(settings: Config) -> Iterator[Finding]:
 def _port(settings: Config) -> Iterator[Finding]:
     from palace_daemon.service.diagnosis import FIX, Finding  # noqa: PLC0415
 
-    port, path = control.loopback_port(settings.data_dir), places.tcp_file(settings.data_dir)
+    port, path = loopback_port(settings.data_dir), places.tcp_file(settings.data_dir)
     if port is not None:
         mode = stat.S_IMODE(path.stat().st_mode)
         is_open = os.name == "posix" and bool(mode & 0o077)

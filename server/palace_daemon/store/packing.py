@@ -8,7 +8,6 @@ time: the same bytes give the same float32 everywhere. Pure functions.
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Sequence
 
 import numpy as np
@@ -38,10 +37,8 @@ def pack(matrix: Float32) -> list[bytes]:
 def unpack(rows: Sequence[bytes]) -> Float32:
     """Return stored vectors of one model, at least one, as float32 ``[n, dim]``.
 
-    A row of another width than most is one of zeros.
+    All are of one width: those that are not were left out before, see :mod:`palace_daemon.store.widths`.
     """
-    if len(set(map(len, rows))) > 1:
-        rows = _of_one_width(rows)
     table = np.frombuffer(b"".join(rows), np.uint8).reshape(len(rows), -1)
     found = table[:, _SCALE_BYTES:].view("<i2").astype(np.float32)
     with np.errstate(over="ignore", invalid="ignore"):  # a damaged scale harms its own row alone
@@ -69,12 +66,6 @@ def is_unit(row: bytes) -> bool:
 def is_packed(row: bytes) -> bool:
     """Return whether ``row`` has the length of a stored vector."""
     return len(row) > _SCALE_BYTES and len(row) % 2 == 0
-
-
-def _of_one_width(rows: Sequence[bytes]) -> list[bytes]:
-    widths = Counter(len(row) for row in rows if is_packed(row))
-    width = max(widths, key=lambda one: (widths[one], one), default=_SCALE_BYTES)
-    return [row if len(row) == width else bytes(width) for row in rows]
 
 
 def pack_former(rows: Sequence[bytes]) -> list[bytes]:

@@ -195,7 +195,7 @@ def _ranks(
 ) -> list[int | None]:
     """Return for each question the place of its exchange among distinct ones; None below the tenth."""
     state = ModelState(model, model.model_id if model else "", "" if model else "by words only")
-    recall = Recall(reader, lambda _space: state, lambda: 0, (), weights=preset(RANKERS[ranker]))
+    recall = Recall(reader, lambda _space: state, lambda: 0, tuple, weights=preset(RANKERS[ranker]))
     with reader.read_with_drawers() as (_, drawers):
         dated = drawers.started_at[drawers.started_at != NO_DATE]
     now = int(dated.max(initial=0)) + DAY_MS  # not the clock: the same store is to give the same figures

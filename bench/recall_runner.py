@@ -149,7 +149,7 @@ class CaseRunner:
 
     def _ask_all(self, case: Case, stored: Stored, weights: rank.Weights) -> tuple[Asked, ...]:
         state = ModelState(self._embedder, self._embedder.model_id, "")
-        recall = Recall(stored.store, lambda _space: state, lambda: 0, (AGENT,), weights=weights)
+        recall = Recall(stored.store, lambda _space: state, lambda: 0, lambda: (AGENT,), weights=weights)
         with stored.store.read_with_drawers():
             pass  # a daemon has its drawers in memory long before the first question
         haystack_id = case.haystack.haystack_id

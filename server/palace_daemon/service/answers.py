@@ -43,7 +43,7 @@ class Answers:
         self._reading = store
         self._models = models
         self._list_models = list_models
-        self._recall = Recall(store, models.state, sources_pending, (*registry.agents(), AGENT))
+        self._recall = Recall(store, models.state, sources_pending, lambda: (*registry.agents(), AGENT))
 
     def recall(self, query: RecallQuery, stop: StopSignal | None = None) -> RecallAnswer:
         """Answer a question."""

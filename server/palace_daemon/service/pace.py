@@ -2,7 +2,13 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Collection, Mapping
+
+import msgspec
+
+from palace_daemon.model import Progress
+from palace_daemon.service.api import ProgressListener
 
 FILE_BYTES = 8_192
 """What it costs to open a file and to see what is new in it, in bytes that could be read meanwhile."""
@@ -58,3 +64,13 @@ class Backlog:
             self.done -= planned - left
         else:
             self.done += left
+
+
+def tell(
+    on_progress: ProgressListener | None, began: float, step: Progress, work: tuple[int, int] | None = None
+) -> None:
+    """Tell a step and the time left at the pace since ``began``: that of the work, if it is not what is counted."""
+    if on_progress is not None:
+        done, total = work or (step.done, step.total)
+        share = min(1.0, done / total) if work and total > 0 else None
+        on_progress(msgspec.structs.replace(step, eta_s=eta_s(time.monotonic() - began, done, total), share=share))

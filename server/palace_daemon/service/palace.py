@@ -46,7 +46,7 @@ from palace_daemon.service.mining import Outcome, SourceMiner
 from palace_daemon.service.model_host import ModelHost
 from palace_daemon.service.models import Models
 from palace_daemon.service.notes import NoteKeeper
-from palace_daemon.service.pace import bytes_left, eta_s
+from palace_daemon.service.pace import bytes_left, tell
 from palace_daemon.service.porting import Porter
 from palace_daemon.service.projects import ProjectResolver
 from palace_daemon.service.queue import Job, MiningQueue
@@ -105,6 +105,7 @@ class LivePalace(Answers):
         )
         self._listeners: list[MineListener] = []
         self._lock = threading.Lock()
+        self._starting = threading.Lock()
         self._stop = threading.Event()
         self._is_working = False
         self._is_paused = False
@@ -118,10 +119,17 @@ class LivePalace(Answers):
 
     # -- life
 
+    def warm_up(self) -> None:
+        """Load what first answers need; :meth:`start` is to follow, and loads the rest."""
+        with contextlib.suppress(StoreError):  # whoever asks hears of it
+            self._store.load_words()
+
     def start(self) -> None:
         """Begin to watch, mine and embed in the background."""
-        self._work()
-        self._watching.start()
+        with self._starting:
+            self._work()
+            self._store.load_beside()
+            self._watching.start()
 
     def close(self) -> None:
         """Stop all work and close the store; idempotent."""
@@ -130,7 +138,8 @@ class LivePalace(Answers):
                 return
             self._stop.set()
         self._queue.close()
-        self._watching.close()
+        with self._starting:  # what is being started would not be stopped
+            self._watching.close()
         if self._thread.is_alive():
             self._thread.join(5.0)
         self._embedding.close()
@@ -147,8 +156,7 @@ class LivePalace(Answers):
                 return
             held = self._store.spaces()
             if (wanted := self._models.wanted.space) and not held.answering.model:
-                # May fail while the store is locked: then nothing is started. A switch is the embedding thread's work,
-                # since a queue of all texts takes long in a large store.
+                # May fail while the store is locked: then nothing is started. A switch takes long: not done here.
                 self._store.switch_model(wanted)
             self._is_working = True
             self._models.start(held, self._embedding.wake)
@@ -347,8 +355,8 @@ class LivePalace(Answers):
         began = time.monotonic()
         while not job.wait(_WAIT_STEP_S):
             self._check(stop)
-            _tell(on_progress, began, Progress(stage="mine", done=job.done, total=job.total, unit="files"), job.work)
-        _tell(on_progress, began, Progress(stage="mine", done=job.total, total=job.total, unit="files"))
+            tell(on_progress, began, Progress(stage="mine", done=job.done, total=job.total, unit="files"), job.work)
+        tell(on_progress, began, Progress(stage="mine", done=job.total, total=job.total, unit="files"))
 
     def _await_vectors(self, on_progress: ProgressListener | None, stop: StopSignal | None, *, is_bounded: bool) -> str:
         """Wait until all texts have vectors; returns why they have not, or an empty string.
@@ -369,10 +377,10 @@ class LivePalace(Answers):
                 return reason
             # What is mined meanwhile in the background is nothing that a bounded wait waits for.
             total = first if is_bounded else done + pending
-            _tell(on_progress, began, Progress(stage="embed", done=done, total=total, unit="texts"))
+            tell(on_progress, began, Progress(stage="embed", done=done, total=total, unit="texts"))
             time.sleep(_WAIT_STEP_S)
         done = self._embedding.embedded - before
-        _tell(on_progress, began, Progress(stage="embed", done=done, total=done, unit="texts"))
+        tell(on_progress, began, Progress(stage="embed", done=done, total=done, unit="texts"))
         return ""
 
     def _vectors_pending(self) -> int:
@@ -483,16 +491,6 @@ class LivePalace(Answers):
     def _known_paths(self) -> list[str]:
         with self._store.read() as connection:
             return sources.known_paths(connection)
-
-
-def _tell(
-    on_progress: ProgressListener | None, began: float, step: Progress, work: tuple[int, int] | None = None
-) -> None:
-    """Tell a step and the time left at the pace since ``began``: that of the work, if it is not what is counted."""
-    if on_progress is not None:
-        done, total = work or (step.done, step.total)
-        share = min(1.0, done / total) if work and total > 0 else None
-        on_progress(msgspec.structs.replace(step, eta_s=eta_s(time.monotonic() - began, done, total), share=share))
 
 
 def _newest_first(found: Iterable[tuple[str, int]]) -> list[tuple[str, int]]:

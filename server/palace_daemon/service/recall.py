@@ -53,7 +53,7 @@ class Recall:
         store: DrawerReader,
         model_state: Callable[[str], ModelState],
         sources_pending: Callable[[], int],
-        known_agents: Sequence[str],
+        known_agents: Callable[[], Sequence[str]],
         weights: rank.Weights = rank.WEIGHTS,
     ) -> None:
         """Take the store, the models, the number of sources still queued, and the agents with a format.
@@ -64,7 +64,7 @@ class Recall:
         self._store = store
         self._model_state = model_state
         self._sources_pending = sources_pending
-        self._known_agents = frozenset(known_agents)
+        self._known_agents = known_agents
         self._weights = weights
 
     def search(
@@ -131,7 +131,7 @@ class Recall:
         return mask
 
     def _check_agent(self, connection: Connection, agent: str) -> None:
-        known = sorted(self._known_agents | views.agents(connection))
+        known = sorted({*self._known_agents(), *views.agents(connection)})
         if agent not in known:
             raise RequestError("unknown agent in the filter", hint=f"known are {', '.join(known)}")
 
@@ -143,6 +143,8 @@ class Recall:
         pending, reason = held.answering.pending, state.reason
         if not reason and not has_question:
             reason = "the question has no text"
+        elif not reason and drawers.is_filling:
+            reason = "the vectors are being read"
         elif not reason and pending:
             reason = "some texts still lack a vector"
         return Freshness(

@@ -87,10 +87,15 @@ class Rounded(NamedTuple):
     numbers: Int8
     """``[k, dim]``"""
     scales: Float32
+    """Never zero."""
     lengths: Float32
     """Of the rounded vectors, never less."""
     errors: Float32
     """Lengths of what they lack, never less."""
+
+    def at(self, rows: Rows) -> Rounded:
+        """Return those at ``rows``."""
+        return Rounded(self.numbers[rows], self.scales[rows], self.lengths[rows], self.errors[rows])
 
 
 def rounded(vectors: Float32) -> Rounded:
@@ -205,6 +210,10 @@ class View(NamedTuple):
                     found[chosen] = self.chunks[number][rows[chosen] % CHUNK_ROWS]
         return found
 
+    def rounded(self, rows: Rows) -> Rounded:
+        """Return copies of the vectors of ``rows``."""
+        return Rounded(self.numbers(rows), self.scales[rows], self.lengths[rows], self.errors[rows])
+
     def near(self, rows: Rows) -> Float32:
         """Return float32 ``[k, dim]``: the rounded vectors of ``rows``."""
         return self.numbers(rows) * self.scales[rows][:, None]
@@ -251,14 +260,35 @@ class Matrix:
         for column in (self._scales, self._lengths, self._errors, self._keys):
             column.reach(count)
 
+    def append(self, keys: Rows) -> None:
+        """Append rows with the numbers of their vectors, -1 for none; :meth:`fill` is to bring the vectors."""
+        first = self._keys.count
+        self.reach(first + len(keys))
+        self._keys.buffer[first : first + len(keys)] = keys
+
+    def key(self, row: int) -> int:
+        """Return the number of a row's vector, -1 where there is none."""
+        return int(self._keys.buffer[row])
+
     def put(self, rows: Rows, keys: Rows, vectors: Float32) -> None:
         """Give rows that have none their vectors ``[k, dim]``: views show them, and must not ask for these rows."""
-        self._put(rows, keys, rounded(vectors))
+        if len(rows) and vectors.shape[1]:
+            self.reach(int(rows.max()) + 1)
+            self._keys.put(rows, keys)
+            self.fill(rows, rounded(vectors))
 
-    def _put(self, rows: Rows, keys: Rows, vectors: Rounded) -> None:
-        if not len(rows) or not vectors.numbers.shape[1]:
+    def drop_empty_keys(self) -> NDArray[np.bool_]:
+        """Take the numbers of vectors that did not come from their rows; return bool ``[n]``: which have a vector."""
+        is_filled: NDArray[np.bool_] = self._scales.view() > 0.0
+        keys = Column(np.int64, -1)  # views that are out keep the former one
+        keys.extend(np.where(is_filled, self._keys.view(), -1))
+        self._keys = keys
+        return is_filled
+
+    def fill(self, rows: Rows, vectors: Rounded) -> None:
+        """Bring the vectors of rows that have their numbers."""
+        if not len(rows):
             return
-        self.reach(int(rows.max()) + 1)
         missing = -(-self._keys.count // CHUNK_ROWS) - len(self._chunks)
         shape = (CHUNK_ROWS, vectors.numbers.shape[1])
         self._chunks += tuple(np.zeros(shape, np.int8) for _ in range(max(0, missing)))
@@ -268,7 +298,6 @@ class Matrix:
         self._scales.put(rows, vectors.scales)
         self._lengths.put(rows, vectors.lengths)
         self._errors.put(rows, vectors.errors)
-        self._keys.put(rows, keys)
 
     def view(self) -> View:
         """Return the state of now."""

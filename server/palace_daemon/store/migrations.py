@@ -319,10 +319,22 @@ def _m003_pack_vectors(connection: Connection) -> None:
         connection.execute("UPDATE state SET scrub_due=2 WHERE scrub_due=0")  # to give the room back: scrubbing.py
 
 
+_M004 = (
+    # A copy of what mirrors hold, see kept_columns.py: whatever changes drawers without a generation empties it.
+    "CREATE TABLE kept_columns(name TEXT PRIMARY KEY, data BLOB NOT NULL)",
+)
+
+
+def _m004_keep_columns(connection: Connection) -> None:
+    for statement in _M004:
+        connection.execute(statement)
+
+
 MIGRATIONS: tuple[Callable[[Connection], None], ...] = (
     _m001_create_tables,
     _m002_hold_several_spaces,
     _m003_pack_vectors,
+    _m004_keep_columns,
 )
 SCHEMA_VERSION = len(MIGRATIONS)
 
@@ -330,7 +342,7 @@ _TABLES = frozenset(
     {
         "state", "sources", "sessions", "exchanges", "exchange_keys", "provenance", "drawers", "removed_drawers",
         "postings", "vectors", "pending_texts", "statements", "notes", "tombstones", "held_back",
-        "spaces",
+        "spaces", "kept_columns",
     }
 )  # fmt: skip
 

@@ -12,7 +12,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import NamedTuple
 
-from palace_daemon.store import check, schema, spaces, sqlite, vectors
+from palace_daemon.store import check, kept_columns, schema, spaces, sqlite, vectors
 from palace_daemon.store.sqlite import Connection
 
 STAND_IN = "recovered"
@@ -72,6 +72,7 @@ def mend_references(connection: Connection, *, reads_anew: bool = True) -> list[
         connection: The write connection.
         reads_anew: Whether transcripts that told of what is lost are read anew.
     """
+    kept_columns.drop(connection)
     incomplete = _tellers_of_lost(connection) if reads_anew else set()
     steps = [
         Step("stand-ins for lost sessions", _stand_in_sessions(connection)),
@@ -149,6 +150,7 @@ def mend_vectors(connection: Connection, also: Iterable[str] = ()) -> list[Step]
         connection: The write connection.
         also: Models whose vectors are dropped whole, since they are not what the model makes.
     """
+    kept_columns.drop(connection)
     bad = check.broken_vectors(connection)
     connection.executemany("DELETE FROM vectors WHERE id=?", ((row_id,) for row_id in bad))
     steps = [Step("broken vectors dropped", len(bad))]

@@ -54,6 +54,8 @@ class Snapshot:
     agent_names: tuple[str, ...]
     model: str
     """The model of all vectors; empty while none is active."""
+    is_filling: bool = False
+    """Whether stored vectors are still being read: this state is as if there were none."""
 
     @functools.cached_property
     def is_held(self) -> NDArray[np.bool_]:

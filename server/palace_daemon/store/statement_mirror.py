@@ -7,7 +7,7 @@ changed its run ends, and what it says now is appended as a new one.
 from __future__ import annotations
 
 import json
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Sequence
 from itertools import groupby
 from operator import itemgetter
 from typing import NamedTuple
@@ -22,11 +22,13 @@ from palace_daemon.store.sqlite import Connection
 from palace_daemon.store.widths import Widths
 
 _LOAD = (
-    "SELECT s.exchange_id, s.is_wish, v.id, v.generation, CAST(v.vector AS BLOB) FROM statements s"
+    "SELECT s.exchange_id, s.is_wish, v.id{vector} FROM statements s"
     " CROSS JOIN vectors v ON v.text_hash=s.text_hash AND v.space=? {where} ORDER BY s.exchange_id, s.ordinal"
 )
-_LOAD_ALL = _LOAD.format(where="")
-_LOAD_CHANGED = _LOAD.format(where="WHERE s.exchange_id IN (SELECT value FROM json_each(?))")
+_LOAD_ALL = _LOAD.format(vector="", where="")
+_LOAD_CHANGED = _LOAD.format(
+    vector=", v.generation, CAST(v.vector AS BLOB)", where="WHERE s.exchange_id IN (SELECT value FROM json_each(?))"
+)
 _EMBEDDED = (
     "SELECT s.exchange_id FROM vectors v INDEXED BY vectors_generation"
     " CROSS JOIN statements s INDEXED BY statements_text ON s.text_hash=v.text_hash"
@@ -108,8 +110,17 @@ def of_vectors(exchanges: Rows, is_wish: NDArray[np.bool_], vectors: Float32) ->
     if not len(exchanges):
         return NO_STATEMENTS
     kept = Kept()
-    kept.append(zip(exchanges.tolist(), is_wish.tolist(), [-1] * len(exchanges), strict=True), vectors)
+    kept.append(Told(exchanges, is_wish, np.full(len(exchanges), -1)))
     return kept.view(0)._replace(vectors=matrix.of_vectors(vectors))
+
+
+class Told(NamedTuple):
+    """What is told of statements that have a vector: arrays ``[k]``, those of one exchange side by side."""
+
+    exchanges: Rows
+    is_wish: NDArray[np.bool_]
+    vector_keys: Rows
+    """Rows in the table of vectors."""
 
 
 class Changes(NamedTuple):
@@ -126,9 +137,11 @@ class Kept:
         """Begin empty."""
         self.dead_count = 0
         """Rows whose run has ended."""
+        self.change_count = 0
+        """Rows that were appended or whose run ended, in all this time."""
+        self.matrix = matrix.Matrix()
         self._is_wish = Column(np.bool_)
         self._runs = Column(np.int64)
-        self._matrix = matrix.Matrix()
         self._starts = Column(np.int64)
         self._exchanges = Column(np.int64)
         self._ended_at = Column(np.int64, NEVER)
@@ -140,16 +153,34 @@ class Kept:
         """The number of rows."""
         return self._is_wish.count
 
-    def load(self, connection: Connection, model: str, widths: Widths) -> None:
-        """Take all statements that have a vector of ``model``; nothing is held yet."""
-        space = spaces.number(model)
-        rows = connection.execute(_LOAD_ALL, (space,))
-        rest: list[_Loaded] = []
+    def load(self, connection: Connection, model: str) -> None:
+        """Take all statements that have a vector of ``model``; nothing is held yet. :meth:`filled` is to follow."""
+        rows = connection.execute(_LOAD_ALL, (spaces.number(model),))
+        rest: list[tuple[int, int, int]] = []
         while read := rows.fetchmany(_BATCH_ROWS):
-            # The last exchange of a batch may go on in the next one.
-            ready, rest = _parted(rest + _sound(connection, space, read, widths))
-            self._append(ready)
-        self._append(rest)
+            ready, rest = _parted(rest + read)  # the last exchange of a batch may go on in the next one
+            self.append(_told(ready))
+        self.append(_told(rest))
+
+    def told(self) -> Told:
+        """Return what is told of the statements that there are."""
+        runs = self._runs.view()
+        rows = np.flatnonzero(self._ended_at.view()[runs] == NEVER)
+        rows = rows[np.argsort(self._exchanges.buffer[runs[rows]], kind="stable")]
+        return Told(self._exchanges.buffer[runs[rows]], self._is_wish.buffer[rows], self.matrix.view().keys[rows])
+
+    def filled(self, generation: int) -> None:
+        """Leave out, from ``generation`` on, statements whose stored vector turned out to be none."""
+        has_vector = self.matrix.drop_empty_keys()
+        for run in np.unique(self._runs.view()[~has_vector]).tolist():
+            if self._ended_at.buffer[run] != NEVER:
+                continue
+            at, exchange = self._rows(run), int(self._exchanges.buffer[run])
+            left = np.arange(at.start, at.stop)[has_vector[at]]
+            keys = self.matrix.view().keys[left]
+            self._end(exchange, generation)
+            self.append(Told(np.full(len(left), exchange), self._is_wish.buffer[left], keys))
+            self.matrix.fill(np.arange(self.count - len(left), self.count), self.matrix.view().rounded(left))
 
     def change(self, changes: Changes, since: int, generation: int) -> None:
         """Take what some exchanges say now, of which the state of ``since`` is held."""
@@ -157,7 +188,11 @@ class Kept:
         new = [row for exchange, rows in held.items() if not self._is_same(exchange, rows, since) for row in rows]
         for exchange in changes.exchanges - held.keys() | {row[0] for row in new}:
             self._end(exchange, generation)
-        self._append(new)
+        if new:
+            first = self.count
+            self.append(_told([row[:3] for row in new]))
+            keys = np.array([row[2] for row in new], np.int64)
+            self.matrix.put(np.arange(first, self.count), keys, matrix.unpacked([row[4] for row in new]))
 
     def view(self, generation: int) -> Statements:
         """Return the state of now."""
@@ -165,7 +200,7 @@ class Kept:
             generation,
             self._is_wish.view(),
             self._runs.view(),
-            self._matrix.view(),
+            self.matrix.view(),
             self._starts.view(),
             self._exchanges.view(),
             self._ended_at.view(),
@@ -173,14 +208,17 @@ class Kept:
             self._former_runs,
         )
 
-    def append(self, rows: Iterable[tuple[int, int, int]], vectors: Float32) -> None:
-        """Append runs of exchanges that have none: exchange, whether a wish, and the row of the vector ``[k, dim]``."""
-        exchanges, wishes, keys = (np.array(column, np.int64) for column in zip(*rows, strict=True))
+    def append(self, told: Told) -> None:
+        """Append runs of exchanges that have none; their vectors are still to come."""
+        exchanges = told.exchanges
+        if not len(exchanges):
+            return
+        self.change_count += len(exchanges)
         first, first_run = self.count, self._starts.count
         begins = np.flatnonzero(np.r_[True, exchanges[1:] != exchanges[:-1]])
         runs, owners = first_run + np.arange(len(begins)), exchanges[begins]
-        self._matrix.put(first + np.arange(len(exchanges)), keys, vectors)
-        self._is_wish.extend(wishes.astype(np.bool_))
+        self.matrix.append(told.vector_keys)
+        self._is_wish.extend(told.is_wish)
         self._runs.extend(first_run + np.repeat(np.arange(len(begins)), np.diff(np.r_[begins, len(exchanges)])))
         self._starts.extend(first + begins)
         self._exchanges.extend(owners)
@@ -188,10 +226,6 @@ class Kept:
         self._newest_runs.reach(int(owners.max()) + 1)
         self._former_runs.extend(self._newest_runs.buffer[owners])
         self._newest_runs.put(owners, runs)
-
-    def _append(self, rows: list[_Loaded]) -> None:
-        if rows:
-            self.append((row[:3] for row in rows), matrix.unpacked([row[4] for row in rows]))
 
     def _run(self, exchange: int) -> int:
         """Return the exchange's run in the newest state, -1 if it has none."""
@@ -208,7 +242,7 @@ class Kept:
         if run < 0 or any(row[3] > since for row in rows):
             return False
         at = self._rows(run)
-        held = zip(self._is_wish.buffer[at].tolist(), self._matrix.view().keys[at].tolist(), strict=True)
+        held = zip(self._is_wish.buffer[at].tolist(), self.matrix.view().keys[at].tolist(), strict=True)
         return list(held) == [(bool(row[1]), row[2]) for row in rows]
 
     def _end(self, exchange: int, generation: int) -> None:
@@ -216,6 +250,7 @@ class Kept:
         if run >= 0:
             at = self._rows(run)
             self.dead_count += at.stop - at.start
+            self.change_count += at.stop - at.start
             self._ended_at.put(run, generation)
 
 
@@ -245,7 +280,16 @@ def _sound(connection: Connection, space: int, rows: list[_Loaded], widths: Widt
     return [row for row in rows if row[2] not in unsound] if unsound else rows
 
 
-def _parted(rows: list[_Loaded]) -> tuple[list[_Loaded], list[_Loaded]]:
+def _told(rows: Sequence[tuple[int, int, int]]) -> Told:
+    exchanges, wishes, keys = (
+        np.array(column, np.int64) for column in (zip(*rows, strict=True) if rows else ((),) * 3)
+    )
+    return Told(exchanges, wishes.astype(np.bool_), keys)
+
+
+def _parted(
+    rows: list[tuple[int, int, int]],
+) -> tuple[list[tuple[int, int, int]], list[tuple[int, int, int]]]:
     """Return ``rows`` without those of the last exchange, and these."""
     at = len(rows)
     last = rows[-1][0] if rows else -1

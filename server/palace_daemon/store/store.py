@@ -17,9 +17,10 @@ from msgspec import Struct
 from palace_daemon.core.ports import Float32, StopSignal, TokenCounter
 from palace_daemon.errors import StoreBusyError, StoreError
 from palace_daemon.model import Cursor, CutMode, ParseResult
-from palace_daemon.store import forgetting, migrations, scrubbing, sources, spaces, sqlite, vectors
+from palace_daemon.store import forgetting, kept_columns, migrations, scrubbing, sources, spaces, sqlite, vectors
 from palace_daemon.store.drawers import DrawerStore
 from palace_daemon.store.exchanges import ExchangeStore, SaveReport, Unwanted
+from palace_daemon.store.loading import Loading
 from palace_daemon.store.mirror import Mirror, Snapshot
 from palace_daemon.store.reader import Readers
 from palace_daemon.store.writer import Writer
@@ -99,6 +100,7 @@ class Store(_Readable):
         self._drawers = DrawerStore(counter, max_chars, min_user_turns)
         self._exchanges = ExchangeStore(self._drawers, project_of, ignores_project)
         self.ignores_project = ignores_project
+        self._loading: Loading | None = None
         self._writer = Writer(path)
         try:
             self._writer.run(self._prepare)
@@ -107,9 +109,12 @@ class Store(_Readable):
             raise
 
     def _prepare(self, connection: sqlite.Connection) -> None:
-        """Drop tombstones that no open mirror needs, and make the index current."""
-        connection.execute("DELETE FROM removed_drawers")
-        connection.execute("UPDATE state SET pruned_generation=generation")
+        """Drop tombstones that no mirror needs, open or kept, and make the index current."""
+        kept = kept_columns.generation(connection)
+        connection.execute(
+            "UPDATE state SET pruned_generation=max(pruned_generation, coalesce(?, generation))", (kept,)
+        )
+        connection.execute("DELETE FROM removed_drawers WHERE generation<=(SELECT pruned_generation FROM state)")
         (version,) = connection.execute("SELECT index_version FROM state").fetchone()
         if version != self._drawers.index_version:
             (count,) = connection.execute("SELECT count(*) FROM exchanges").fetchone()
@@ -119,10 +124,29 @@ class Store(_Readable):
 
     def _rebuild(self, connection: sqlite.Connection) -> SaveReport:
         report = SaveReport()
+        kept_columns.drop(connection)
         self._drawers.begin(connection)
         self._drawers.rebuild(connection, report)
         self._drawers.finish(connection)
         return report
+
+    def load_words(self) -> None:
+        """Load what answers by words need; the vectors of a large store are left to :meth:`load_beside`."""
+        self._mirror.fill_later()
+        with self.read_with_drawers():
+            pass
+
+    def load_beside(self) -> None:
+        """Have a thread load the vectors of a large store; until it has, questions are answered by words alone.
+
+        Without this the first question waits for them. Once is enough.
+        """
+        if self._loading is None:
+            self._loading = Loading(self._mirror, self._readers, self._keep)
+            self._loading.start()
+
+    def _keep(self, columns: kept_columns.Columns) -> bool:
+        return self._writer.run(lambda connection: kept_columns.save(connection, columns))
 
     def rebuild_index(self) -> SaveReport:
         """Cut and index everything anew from the stored exchanges, in one transaction."""
@@ -242,6 +266,8 @@ class Store(_Readable):
         The writer goes last: the last connection to close folds the write-ahead log into the database, and a read-only
         one cannot.
         """
+        if self._loading is not None:
+            self._loading.close()
         self._readers.close()
         self._writer.close()
 

@@ -7,6 +7,7 @@ A damaged row is no reason to answer nothing: its text counts as one without a v
 from __future__ import annotations
 
 import logging
+import threading
 from collections import Counter
 from collections.abc import Iterable, Sequence
 
@@ -22,11 +23,12 @@ _TOLD_ROWS = 5
 
 
 class Widths:
-    """Tells stored vectors from damage. For one thread at a time."""
+    """Tells stored vectors from damage. Thread-safe."""
 
     def __init__(self) -> None:
         """Begin without a width; :meth:`learn` finds it."""
         self._bytes = 0
+        self._lock = threading.Lock()
         self._told: set[int] = set()
 
     def learn(self, connection: Connection, space: int) -> None:
@@ -55,9 +57,10 @@ class Widths:
         return found
 
     def _tell(self, found: Iterable[int]) -> None:
-        news = sorted(set(found) - self._told)
-        if news:
+        with self._lock:
+            news = sorted(set(found) - self._told)
             self._told.update(news)
+        if news:
             logger.warning(
                 "vectors of another width than their model's, in rows %s%s of the table `vectors`: their texts are"
                 " found by their words alone until `palace-daemon doctor --fix` has them embedded again",

@@ -1,0 +1,214 @@
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from support.exchanges import exchange
+from support.mirrors import embed_pending, fresh, said, said_fresh, view
+
+from palace_daemon.errors import StoreDamagedError
+from palace_daemon.store import filling, loading, matrix, mirror
+from palace_daemon.store.mirror import Mirror
+from palace_daemon.store.reader import Readers
+
+
+@pytest.fixture(autouse=True)
+def _small(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Make a handful of drawers a large store, and of few vectors many steps."""
+    monkeypatch.setattr(mirror, "_FEW_ROWS", 4)
+    monkeypatch.setattr(mirror, "_WASTE_MAX", 1e9)
+    monkeypatch.setattr(filling, "_BATCH_ROWS", 3)
+    monkeypatch.setattr(matrix, "CHUNK_ROWS", 8)
+
+
+def tell(store: Any, save: Any, count: int, first: int = 0) -> None:
+    for number in range(first, first + count):
+        save(
+            store, "/a.jsonl", exchange(str(number), f"Jar {number}? We keep it lit.", ordinal=number), is_at_end=False
+        )
+    embed_pending(store, random.Random(first), 1_000)
+
+
+def step(store: Any, made: Mirror) -> bool:
+    with store.read() as connection:
+        return made.fill(connection)
+
+
+def test_while_vectors_are_coming_a_snapshot_is_as_if_there_were_none(store: Any, save: Any) -> None:
+    store.use_model("m")
+    tell(store, save, 12)
+    made = Mirror()
+    made.fill_later()
+    with store.read() as connection:
+        early = made.at(connection)
+    assert early is not None
+    assert early.is_filling
+    assert len(early.drawers) == 12
+    assert not early.has_vector.any()
+    assert early.vectors.chunks == ()
+    assert said(early) == []
+    steps = 1
+    while step(store, made):
+        steps += 1
+        with store.read() as connection:
+            between = made.at(connection)
+        assert between is not None
+        assert between.is_filling
+    assert steps >= 13 // 3
+    with store.read() as connection:
+        whole = made.at(connection)
+    assert whole is not None
+    assert not whole.is_filling
+    assert view(whole) == fresh(store)
+    assert said(whole) == said_fresh(store)
+    assert not early.has_vector.any(), "what somebody works with does not change"
+
+
+def test_changes_amid_the_filling_are_followed_in_any_history(store: Any, save: Any) -> None:
+    store.use_model("m")
+    tell(store, save, 8)
+    dice = random.Random(4)
+    for _ in range(25):
+        made = Mirror()
+        made.fill_later()
+        while step(store, made):
+            roll = dice.random()
+            name = str(dice.randrange(12))
+            if roll < 0.2:
+                save(store, "/a.jsonl", withdrawn_keys=(f"claude-code:{name}",), is_at_end=False)
+            elif roll < 0.6:
+                told = " ".join(dice.choices(["We moved it.", "I always trim it.", f"It is jar {name}."], k=2))
+                save(store, "/a.jsonl", exchange(name, told, ordinal=int(name)), is_at_end=False)
+                embed_pending(store, dice, dice.randrange(4))
+            elif roll < 0.7:
+                with store.read() as connection:
+                    assert made.at(connection) is not None
+        with store.read() as connection:
+            whole = made.at(connection)
+        assert whole is not None
+        assert not whole.is_filling
+        assert view(whole) == fresh(store)
+        assert said(whole) == said_fresh(store)
+
+
+def test_a_small_store_is_loaded_at_once(store: Any, save: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(mirror, "_FEW_ROWS", 1_000)
+    store.use_model("m")
+    tell(store, save, 12)
+    made = Mirror()
+    made.fill_later()
+    with store.read() as connection:
+        snapshot = made.at(connection)
+        assert snapshot is not None
+        assert snapshot.has_vector.all()
+        assert not made.fill(connection)
+
+
+def test_a_model_that_changes_amid_the_filling_has_its_own_vectors_filled_in(store: Any, save: Any) -> None:
+    store.use_model("m")
+    tell(store, save, 12)
+    made = Mirror()
+    made.fill_later()
+    assert step(store, made)
+    store.use_model("n")
+    embed_pending(store, random.Random(5), 1_000, "n")
+    while step(store, made):
+        pass
+    with store.read() as connection:
+        snapshot = made.at(connection)
+    assert snapshot is not None
+    assert snapshot.model == "n"
+    assert view(snapshot) == fresh(store)
+
+
+def test_statements_whose_vector_is_damaged_are_left_out_one_by_one(store: Any, save: Any) -> None:
+    store.use_model("m")
+    save(store, "/a.jsonl", exchange("1", "We moved the lamp. I always trim it. It is never lit."))
+    save(store, "/b.jsonl", exchange("2", "We keep the jar. I never fill it.", ordinal=1))
+    embed_pending(store, random.Random(1), 100)
+    with store.read_with_drawers() as (_, snapshot):
+        assert len(said(snapshot)) == 5
+    store.write(
+        lambda c: c.execute(
+            "UPDATE vectors SET vector=x'00' WHERE text_hash=(SELECT text_hash FROM statements"
+            " WHERE exchange_id=1 AND ordinal=1)"
+        )
+    )
+    with store.read() as connection:
+        snapshot = Mirror().at(connection)
+    assert snapshot is not None
+    assert [exchange_id for exchange_id, _, _ in said(snapshot)] == [1, 1, 2, 2]
+    assert all(any(vector) for _, _, vector in said(snapshot))
+
+
+# ------------------------------------------------------------------------------------------------------------ thread
+
+
+def test_a_store_fills_its_mirror_beside_and_keeps_its_columns(
+    open_store: Any, save: Any, wait_until: Callable[..., None]
+) -> None:
+    store = open_store()
+    store.use_model("m")
+    tell(store, save, 12)
+    store.close()
+    store = open_store()
+    store.load_words()
+    with store.read_with_drawers() as (_, snapshot):
+        assert snapshot.is_filling
+    store.load_beside()
+
+    def is_whole() -> bool:
+        with store.read_with_drawers() as (_, now):
+            return not now.is_filling
+
+    wait_until(is_whole)
+
+    def is_kept() -> bool:
+        with store.read() as connection:
+            return bool(connection.execute("SELECT count(*) FROM kept_columns").fetchone()[0])
+
+    wait_until(is_kept)
+    with store.read_with_drawers() as (_, whole):
+        assert view(whole) == fresh(store)
+
+
+def test_closing_amid_the_filling_ends_the_thread(open_store: Any, save: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    store = open_store()
+    store.use_model("m")
+    tell(store, save, 12)
+    store.close()
+    store = open_store()
+    store.load_words()
+    monkeypatch.setattr(Mirror, "fill", lambda _mirror, _connection: True)  # there is always more
+    store.load_beside()
+    store.close()
+    assert not store._loading._thread.is_alive()
+
+
+def test_where_the_vectors_cannot_be_read_whoever_asks_hears_why(
+    store: Any, save: Any, monkeypatch: pytest.MonkeyPatch, wait_until: Callable[..., None]
+) -> None:
+    store.use_model("m")
+    tell(store, save, 12)
+    made = Mirror()
+    beside = loading.Loading(made, Readers(store.path), lambda _columns: True)
+
+    def fail(*_: object) -> None:
+        raise StoreDamagedError("a page is damaged", hint="run `palace-daemon doctor --fix`")
+
+    monkeypatch.setattr(filling.Filling, "read", fail)
+    beside.start()
+    try:
+        wait_until(lambda: not made._is_filled_later)
+        for _ in range(2):
+            with store.read() as connection, pytest.raises(StoreDamagedError, match="a page is damaged"):
+                made.at(connection)
+    finally:
+        beside.close()
+    monkeypatch.undo()
+    with store.read() as connection:
+        snapshot = made.at(connection)
+    assert snapshot is not None
+    assert snapshot.has_vector.all()

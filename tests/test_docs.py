@@ -85,7 +85,7 @@ def test_every_request_is_named() -> None:
 
 def test_every_format_and_agent_has_a_row() -> None:
     table = (ROOT / "docs" / "formats.md").read_text(encoding="utf-8")
-    for known in registry.FORMATS:
+    for known in registry.formats():
         row = next((line for line in table.splitlines() if f"`{known.name}`" in line), "")
         assert row, known.name
         assert f"`{known.agent}`" in row or known.name == "specstory-markdown", known.name

@@ -28,6 +28,8 @@ APPEND_EVERY_S = 0.25
 """Between two exchanges that are added while others ask: four agents that each answer once a second."""
 ADD_ROUNDS = 10
 POLL_S = 0.005
+START_POLL_S = 0.05
+"""Between two questions until vectors take part: asking without a pause would be what is measured."""
 WAIT_LIMIT_S = 600.0
 """For the vectors of a large store to be loaded, or for a line that was added to be found."""
 _TRANSCRIPT = Path(".claude") / "projects" / "-home-bench" / "scale.jsonl"
@@ -135,7 +137,7 @@ def _first_answers(client: Client, began: float, question: Question) -> tuple[fl
             return first, passed
         if passed > WAIT_LIMIT_S * 1_000:
             raise TimeoutError(f"no vectors after {WAIT_LIMIT_S:.0f} s: {answer['freshness']['vectorsReason']}")
-        time.sleep(POLL_S)
+        time.sleep(START_POLL_S)
 
 
 def _ask_in_every_way(

@@ -487,7 +487,7 @@ def test_sniffing(head: bytes, is_ours: bool) -> None:
 
 def test_the_registry() -> None:
     assert {"claude-code", "codex"} <= set(registry.agents())
-    assert registry.by_name("claude-code-jsonl") is registry.FORMATS[0]
+    assert registry.by_name("claude-code-jsonl") is registry.formats()[0]
     assert registry.by_name("unknown") is None
     head = (DATA / "plain.jsonl").read_bytes()
     assert registry.detect("p/agent-acompact-1.jsonl", head) is None

@@ -81,7 +81,7 @@ SAME_READER = {"opencode-entries-db", "kilo-db", "kilo-entries-db", "kilo-code-t
 
 def test_there_is_a_sample_of_every_format() -> None:
     seen = {sample.format_name for sample in samples()} | SAME_READER
-    assert {known.name for known in registry.FORMATS} - seen == set()
+    assert {known.name for known in registry.formats()} - seen == set()
 
 
 @pytest.mark.parametrize("name", MUTATORS)

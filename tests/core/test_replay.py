@@ -68,7 +68,7 @@ def is_line_file(path: Path) -> bool:
 
 
 OWN_FILES = [path for path in sorted(OWN.rglob("*.jsonl")) if is_line_file(path)]
-LINE_FORMATS = [known for known in registry.FORMATS if isinstance(known.open("x.jsonl", str), LineParser)]
+LINE_FORMATS = [known for known in registry.formats() if isinstance(known.open("x.jsonl", str), LineParser)]
 SHARED_FILES = shared_files("claude-code") + shared_files("codex")
 
 
@@ -288,7 +288,7 @@ def test_no_record_makes_a_reader_fail(known: TranscriptFormat, records: list[tu
 
 def test_a_path_that_is_no_utf8_names_a_session_all_the_same() -> None:
     line = b'{"type":"user","message":"hello","timestamp":"2026-01-01T00:00:00Z"}\n'
-    for known in registry.FORMATS:
+    for known in registry.formats():
         parser = known.open("dir/\udcff.jsonl", str)
         parser.feed(line)
         assert parser.snapshot()

@@ -167,6 +167,46 @@ def test_requests_wait_while_the_service_is_being_opened(
     assert [query.text for query in palace.queries] == ["q"]
 
 
+def test_those_who_waited_are_answered_before_the_threads_of_the_service_begin(
+    start_daemon: Callable[..., Any],
+    palace: Any,
+    open_wire: Callable[[Path], Any],
+    wait_until: Callable[..., None],
+) -> None:
+    opened, answered = threading.Event(), threading.Event()
+    began_after: list[bool] = []
+
+    def open_slowly(_config: Config) -> Any:
+        assert opened.wait(10)
+        return palace
+
+    def start() -> None:
+        began_after.append(len(palace.queries) == 1)
+        assert answered.wait(60), "the answer does not wait for this"
+
+    palace.start = start
+    running = start_daemon(open_slowly)
+    wire = open_wire(running.path)
+    wire.request(1, "palace/recall", {"query": "q"})
+    wire.request(2, "palace/sessions", {})
+    opened.set()
+    assert {wire.answer()["id"], wire.answer()["id"]} == {1, 2}
+    answered.set()
+    wait_until(lambda: began_after == [True])
+
+
+def test_a_service_that_cannot_start_ends_the_daemon(start_daemon: Callable[..., Any], palace: Any) -> None:
+    def start() -> None:
+        raise StoreError("another program holds the database", hint="end it")
+
+    palace.start = start
+    running = start_daemon(lambda _config: palace)
+    running.thread.join(60)
+    assert not running.thread.is_alive()
+    assert isinstance(running.daemon.failure, StoreError)
+    assert palace.is_closed
+
+
 def test_a_service_that_cannot_be_opened_is_told_to_clients_and_ends_the_daemon(
     start_daemon: Callable[..., Any], open_wire: Callable[[Path], Any]
 ) -> None:

@@ -42,7 +42,7 @@ def head_of(path: Path) -> bytes:
 def assert_claims_only(known: TranscriptFormat, folder: str) -> None:
     """The format takes each of its samples, no other format does, and it takes nobody else's."""
     for path in samples(folder):
-        claims = [one.name for one in registry.FORMATS if one.sniff(head_of(path))]
+        claims = [one.name for one in registry.formats() if one.sniff(head_of(path))]
         assert claims == [known.name], path
         found = registry.detect(str(path), head_of(path))
         assert found is not None

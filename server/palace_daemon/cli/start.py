@@ -72,7 +72,7 @@ def _look(settings: Config) -> list[WatchedDir]:
     watch = msgspec.structs.replace(settings.watch, defaults=True)
 
     def may_hold(path: str) -> bool:
-        return any(known.may_hold(path) for known in registry.FORMATS)
+        return any(known.may_hold(path) for known in registry.formats())
 
     found = []
     for directory in default_dirs(watch, os.environ, str(Path.home()), sys.platform):

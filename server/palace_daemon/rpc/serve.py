@@ -7,6 +7,7 @@ the service are there.
 from __future__ import annotations
 
 import contextlib
+import gc
 import logging
 import os
 import signal
@@ -47,6 +48,7 @@ def run(config: Config, *, is_detached: bool = False) -> int:
     """
     # From here on: a signal while the imports run must end in the same order as a later one.
     stop_wanted = threading.Event()
+    gc.disable()  # nearly all of what is made from here to the opening stays: looking for garbage takes a tenth of it
     for number in endpoint.ending_signals():
         signal.signal(number, lambda _number, _frame: stop_wanted.set())
     handlers = logs.set_up(places.log_file(config.data_dir), config.serve.log_level, with_stderr=not is_detached)
@@ -63,6 +65,7 @@ def run(config: Config, *, is_detached: bool = False) -> int:
             _complain(exc)
         return EXIT_FAILED
     finally:
+        gc.enable()
         lock.release()
         logs.tear_down(handlers)
 
@@ -98,7 +101,13 @@ def _run_loop(
 
     daemon = Daemon(config, _open_palace, stop_wanted=stop_wanted)
     _HardStop(stop_wanted).start()
-    on_open = _let_go_of_streams if is_detached else None
+
+    def on_open() -> None:
+        gc.freeze()  # what stays needs no further looks: they would stop all threads for tens of milliseconds
+        gc.enable()
+        if is_detached:
+            _let_go_of_streams()
+
     asyncio.run(daemon.serve(door.listener if door else None, on_open, tcp=tcp, renewed=door.renewed if door else None))
     logger.info("stopped")
     if daemon.failure is None:
@@ -111,7 +120,9 @@ def _run_loop(
 def _open_palace(config: Config) -> Palace:
     from palace_daemon.service.build import build  # noqa: PLC0415 - imports numpy and the runtime
 
-    return build(config)
+    palace = build(config)
+    palace.warm_up()
+    return palace
 
 
 def _complain(exc: BaseException) -> None:

@@ -40,6 +40,10 @@ CLOSE_S = 1.3
 
 _LAST_WORDS_S = 0.1
 """How long a daemon that must end goes on answering why."""
+_FIRST_ANSWERS_S = 0.25
+"""How long those who waited for the store have it to themselves, before the threads of the service begin: the model and
+what watches files take the interpreter's lock as long again as a first answer does."""
+_LOOK_S = 0.005
 
 
 class Daemon:
@@ -191,16 +195,38 @@ class Daemon:
         try:
             palace = await loop.run_in_executor(opener, self._open_in_thread)
         except Exception as exc:  # noqa: BLE001 - whatever it is, waiting clients must hear of it
+            opener.shutdown(wait=False)
             self._fail(shared, exc)
             return
-        finally:
-            opener.shutdown(wait=False)
         palace.subscribe(lambda report: self._on_mined(loop, report))
-        palace.start()
         shared.palace.set_result(palace)
         logger.info("the store is open")
+        await self._answer_those_who_waited()
+        starting = loop.run_in_executor(opener, self._start, palace)
+        opener.shutdown(wait=False)
+        await starting
         if on_open:
             on_open()
+
+    async def _answer_those_who_waited(self) -> None:
+        ends_at = asyncio.get_running_loop().time() + _FIRST_ANSWERS_S
+        while asyncio.get_running_loop().time() < ends_at and not self.stop_wanted.is_set():
+            await asyncio.sleep(_LOOK_S)
+            if not any(session.has_open_requests for session in self._sessions.values()):
+                return
+
+    def _start(self, palace: Palace) -> None:
+        """Called from a thread of its own: it imports what first answers do without."""
+        if self.stop_wanted.is_set():
+            return
+        try:
+            palace.start()
+        except ClosedError:
+            pass
+        except Exception as exc:  # noqa: BLE001 - whatever it is, a daemon that neither mines nor embeds is none
+            errors.log_frames(exc, logger)
+            self.failure = exc
+            self.stop()
 
     def _open_in_thread(self) -> Palace:
         palace = self._open_palace(self._config)

@@ -104,6 +104,11 @@ class Session:
         for method in wire.METHODS:
             self._server.feature(method)(self._handler(method))
 
+    @property
+    def has_open_requests(self) -> bool:
+        """Whether the client waits for an answer."""
+        return bool(self._open)
+
     # ------------------------------------------------------------------------------------------------ connection
 
     async def run(self) -> None:

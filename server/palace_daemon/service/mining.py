@@ -15,7 +15,6 @@ from contextlib import ExitStack
 from msgspec import Struct, field, structs
 
 from palace_daemon.core import cursor as cursors
-from palace_daemon.core import redaction
 from palace_daemon.core.documents import is_open_document
 from palace_daemon.core.ports import StopSignal
 from palace_daemon.core.transcripts import registry
@@ -171,7 +170,7 @@ class SourceMiner:
         """Return the sources that were read to their end by the present parsers, and their stats at that time."""
         with self._store.read() as connection:
             rows = sources.read_to_the_end(connection)
-        versions = {known.name: known.version for known in registry.FORMATS}
+        versions = {known.name: known.version for known in registry.formats()}
         return {path: stat for path, (stat, name, version) in rows.items() if versions.get(name) == version}
 
     def _mine(self, path: str, *, take_tail: bool, stop: StopSignal | None) -> Outcome:
@@ -401,6 +400,8 @@ class SourceMiner:
 
 
 def _open(known: TranscriptFormat, path: str, state: bytes | None, archives: Archives) -> SourceParser:
+    from palace_daemon.core import redaction  # noqa: PLC0415 - first answers need not wait for its patterns
+
     return known.open(registry.plain_name(path), redaction.redact, state, materials.FilesBeside(archives))
 
 

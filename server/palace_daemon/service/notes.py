@@ -10,7 +10,6 @@ from typing import TypeVar
 
 import msgspec
 
-from palace_daemon.core import redaction
 from palace_daemon.errors import NotFoundError, RequestError
 from palace_daemon.model import MineReport, NoteView
 from palace_daemon.service.recall import as_stored, is_project
@@ -186,9 +185,15 @@ def _clean(text: str) -> tuple[str, bool]:
     given = as_stored(text)
     if not given.strip():
         raise RequestError("the note has no text", hint="say what to remember")
-    clean = redaction.redact(given)
+    clean = _redacted(given)
     return clean, clean != given
 
 
 def _clean_word(word: str) -> str:
-    return redaction.redact(as_stored(" ".join(word.split())))
+    return _redacted(as_stored(" ".join(word.split())))
+
+
+def _redacted(text: str) -> str:
+    from palace_daemon.core import redaction  # noqa: PLC0415 - first answers need not wait for its patterns
+
+    return redaction.redact(text)

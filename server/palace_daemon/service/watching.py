@@ -32,7 +32,7 @@ def default_dirs(config: WatchConfig, environ: Mapping[str, str], home: str, pla
     """Return where the agents that are switched on write, existing or not, then the configured paths."""
     dirs: dict[str, WatchedDir] = {}
     if config.defaults:
-        for known in registry.FORMATS:
+        for known in registry.formats():
             if known.agent not in config.agents_off:
                 for path in known.default_dirs(environ, home, platform):
                     dirs.setdefault(

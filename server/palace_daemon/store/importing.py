@@ -20,10 +20,9 @@ import msgspec
 from msgspec import Struct, structs
 
 from palace_daemon.model import Attachment, ExchangeKey
-from palace_daemon.store import forgetting, notes, redactions, scrubbing, tombstones
-from palace_daemon.store.cleaning import without_secrets
+from palace_daemon.store import forgetting, notes, redactions, scrubbing, tombstones, variants
 from palace_daemon.store.drawers import DrawerStore, StoredDrawers
-from palace_daemon.store.exchanges import ExchangeStore, SaveReport, copies
+from palace_daemon.store.exchanges import ExchangeStore, SaveReport
 from palace_daemon.store.forgetting import Removal
 from palace_daemon.store.notes import Note
 from palace_daemon.store.portable import (
@@ -100,6 +99,8 @@ class Importer:
         """Merge lines in order; all texts are stored before any is cut, as their sessions' turns decide how."""
         buried: list[TombstoneLine] = []
         has_notes = False
+        from palace_daemon.store.cleaning import without_secrets  # noqa: PLC0415 - its patterns take long
+
         for line in map(without_secrets, lines):
             match line:
                 case SourceLine():
@@ -291,7 +292,7 @@ class Importer:
         if stored:
             self._report.families |= {family_of(key) for key in line.all_keys}
         if not stored and VARIANT not in line.key:  # a store that has variants knew them from copies
-            stored = {exchange_id: None for exchange_id, _ in copies(self._connection, line.told())}
+            stored = {exchange_id: None for exchange_id, _ in variants.copies(self._connection, line.told())}
         for exchange_id in stored:
             (reply,) = self._connection.execute(
                 "SELECT reply_text FROM exchanges WHERE id=?", (exchange_id,)

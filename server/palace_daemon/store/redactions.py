@@ -11,7 +11,6 @@ from collections.abc import Collection, Iterable
 
 import msgspec
 
-from palace_daemon.core import redaction
 from palace_daemon.model import Attachment, ToolUse
 from palace_daemon.store.sqlite import Connection
 
@@ -25,6 +24,8 @@ def column(
     """
     if "redacted" not in flags:
         return ""
+    from palace_daemon.core import redaction  # noqa: PLC0415 - first answers need not wait for its patterns
+
     counts = redaction.count([*texts, *(tool.target for tool in tools), *(item.name for item in attachments)])
     return msgspec.json.encode(counts).decode() if counts else ""
 

@@ -38,7 +38,7 @@ def read(*messages: Any, **more: Any) -> Whole:
 
 def test_a_thread_file_is_read() -> None:
     assert registry.detect(str(SAMPLE), head_of(SAMPLE)) is registry.by_name(FORMAT.name)
-    assert [known.name for known in registry.FORMATS if known.sniff(head_of(SAMPLE))] == [FORMAT.name]
+    assert [known.name for known in registry.formats() if known.sniff(head_of(SAMPLE))] == [FORMAT.name]
     whole = read_file(FORMAT, SAMPLE)
     assert whole.pairs == [("Where is ebb computed?", "Let me search.\n\nIn `flow.py`."), ("Rename it", "Renam")]
     first, second = whole.exchanges

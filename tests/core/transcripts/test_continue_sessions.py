@@ -33,7 +33,7 @@ def read(*messages: Any, **more: Any) -> Whole:
 
 def test_a_session_is_read_and_dated_by_its_index() -> None:
     assert registry.detect(str(SAMPLE), head_of(SAMPLE)) is registry.by_name(FORMAT.name)
-    assert [known.name for known in registry.FORMATS if known.sniff(head_of(SAMPLE))] == [FORMAT.name]
+    assert [known.name for known in registry.formats() if known.sniff(head_of(SAMPLE))] == [FORMAT.name]
     whole = read_file(FORMAT, SAMPLE)
     assert whole.pairs == [
         ("Why is the height rounded?", "I look it up.\n\nIt is rounded to centimetres."),

@@ -323,4 +323,4 @@ def test_no_other_sample_is_taken_for_a_session(shared_transcripts: Path) -> Non
     taken = [path.name for path in others if LINES.sniff(path.read_bytes()[: registry.HEAD_BYTES])]
     assert taken == []
     ours = (shared_transcripts / "goose" / "dejavu-20250724_1.jsonl").read_bytes()
-    assert [known.name for known in registry.FORMATS if known.sniff(ours)] == ["goose-jsonl"]
+    assert [known.name for known in registry.formats() if known.sniff(ours)] == ["goose-jsonl"]

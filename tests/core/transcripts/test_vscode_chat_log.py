@@ -300,7 +300,7 @@ def test_recognised_by_content() -> None:
     assert registry.detect("/tmp/moved.jsonl", head_of(SAMPLE)) is registry.by_name(LOG.name)
     long_state = document(initial(request(1, "x" * 90_000)))
     assert LOG.sniff(long_state[: registry.HEAD_BYTES])
-    assert [known.name for known in registry.FORMATS if known.sniff(head_of(SAMPLE))] == [LOG.name]
+    assert [known.name for known in registry.formats() if known.sniff(head_of(SAMPLE))] == [LOG.name]
 
 
 @pytest.mark.parametrize(

@@ -42,38 +42,45 @@ class Words:
         """Look up ``terms`` among the members of the collection."""
         state = scope.state
         self._scope = scope
-        count = int(np.count_nonzero(scope.members))
-        is_usual = count == state.live_count
+        is_usual = scope.member_count == state.live_count
         length = state.live_length if is_usual else float(state.lengths.sum(where=scope.members))
-        self.collection = rank.Collection(count=count, length=length)
+        self.collection = rank.Collection(count=scope.member_count, length=length)
+        self._has_all_rows = scope.member_count == len(scope.members)
         projects = [_terms_of_name(name) for name in state.project_names]
         self.postings: list[rank.TermPostings] = []
         for term in dict.fromkeys(terms):
             check(stop)
             named = [code for code, names in enumerate(projects) if term in names]
             self.postings.append(self._look_up(connection, term, named))
-        self.bm25 = rank.bm25(self.postings, scope.lengths, self.collection)
-        self.coverage = rank.coverage(self.postings, scope.size, self.collection)
+        rows = rank.rows_of(self.postings)
+        self.bm25 = rank.bm25(self.postings, scope.lengths, self.collection, rows)
+        self.coverage = rank.coverage(self.postings, scope.size, self.collection, rows)
 
     def _look_up(self, connection: Connection, term: str, projects: Sequence[int]) -> rank.TermPostings:
         held = postings.read(connection, term)
-        rows = self._scope.state.known_rows_of(held.ids)
+        state = self._scope.state
+        rows = state.known_rows_of(held.ids)
         frequencies, masks = held.frequencies, held.masks
-        kept = rows >= 0
-        if kept.all():
-            kept = self._scope.members[rows]
-        else:  # a damaged index has words of drawers that are not there
-            kept[kept] = self._scope.members[rows[kept]]
-        if not kept.all():
+        kept = self._are_members(rows)
+        if kept is not None and not kept.all():
             rows, frequencies, masks = rows[kept], frequencies[kept], masks[kept]
-        if not (rows[1:] > rows[:-1]).all():  # rows follow the ids but for drawers that changed
+        if not (state.is_in_order or (rows[1:] > rows[:-1]).all()):
             order = np.argsort(rows, kind="stable")
             rows, frequencies, masks = rows[order], frequencies[order], masks[order]
         found = rank.TermPostings(term=term, rows=rows, matches=len(rows), frequencies=frequencies, masks=masks)
         if projects:
-            named = np.isin(self._scope.state.projects, projects) & self._scope.members
+            named = np.isin(state.projects, projects) & self._scope.members
             found = rank.with_everywhere(found, np.flatnonzero(named))
         return self._scope.narrowed(found)
+
+    def _are_members(self, rows: Rows) -> NDArray[np.bool_] | None:
+        """Return which of ``rows`` are of the collection; None where all are, and nobody need look."""
+        members = self._scope.members
+        if not len(rows) or int(rows.min()) >= 0:
+            return None if self._has_all_rows else members[rows]
+        kept = rows >= 0  # a damaged index has words of drawers that are not there
+        kept[kept] = members[rows[kept]]
+        return kept
 
 
 def evidence(
@@ -165,7 +172,7 @@ class Ranking:
         candidates = max(CANDIDATES_MIN, 4 * count)
         while True:
             places = rank.candidates(self.bound, candidates)
-            close = self.read(self._that_matter(places, count))
+            close = self.read(*self._that_matter(places, count))
             keep = rank.candidates(close.totals, count, self.drawers.started_at[close.rows])
             is_all = len(places) == self.count
             if is_all or close.totals[keep[-1]] > self.bound[places[-1]] + ROUNDING:
@@ -174,21 +181,26 @@ class Ranking:
                 )
             candidates *= 4
 
-    def read(self, rows: Rows) -> Close:
-        """Return the exact scores of ``rows``, places in the scope."""
+    def read(self, rows: Rows, sentences: Float64 | None = None) -> Close:
+        """Return the exact scores of ``rows``, places in the scope; what their sentences hold may be known."""
+        if sentences is None:
+            sentences = self._sentences(rows)
         found = None if self._cosines is None else self._cosines.exact(self._connection, rows)
-        parts = self._parts(rows, self._sentences(rows), found)
+        parts = self._parts(rows, sentences, found)
         return Close(rows, parts, _sum(parts, len(rows)))
 
-    def _that_matter(self, rows: Rows, count: int) -> Rows:
-        """Return those of ``rows`` that can be among the ``count`` best of them, from what is in memory."""
-        if len(rows) <= count or self._cosines is None:
-            return rows
+    def _that_matter(self, rows: Rows, count: int) -> tuple[Rows, Float64]:
+        """Return those of ``rows`` that can be among the ``count`` best of them, from what is in memory.
+
+        And what is known of their sentences.
+        """
         sentences = self._sentences(rows)
+        if len(rows) <= count or self._cosines is None:
+            return rows, sentences
         most, least = (_sum(self._parts(rows, sentences, found), len(rows)) for found in self._cosines.near(rows))
         floor = np.partition(least, len(rows) - count)[len(rows) - count]
-        matter: Rows = rows[most >= floor - ROUNDING]
-        return matter
+        matters = most >= floor - ROUNDING
+        return rows[matters], sentences[matters]
 
     def _sentences(self, rows: Rows) -> Float64:
         return rank.sentence_coverage(self.words.postings, self.words.collection, rows)

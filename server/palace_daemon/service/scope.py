@@ -35,6 +35,7 @@ class Scope:
         self.in_scope = in_scope if self._rows is None else np.ones(self.count, np.bool_)
         self.members = state.is_live | in_scope
         """The rows of which the weights of words are counted: live drawers, whatever the filters say, and the scope."""
+        self.member_count = int(np.count_nonzero(self.members))
         self.is_whole = self._rows is None
         """Whether all rows have a place, so that rows and places are the same."""
 

@@ -81,6 +81,8 @@ def last_known(
         places = np.full(len(ids), -1, np.int64)
         known = ids < len(newest)
         places[known] = newest[ids[known]]
+    if former.count <= count:  # there is no later state: each place is one of this
+        return places
     late = np.flatnonzero(places >= count)
     while len(late):
         places[late] = former.buffer[places[late]]

@@ -31,6 +31,7 @@ from palace_daemon.core.rank.words import (
     confidence,
     coverage,
     over_maximum,
+    rows_of,
     sentence_coverage,
     with_everywhere,
 )
@@ -54,6 +55,7 @@ __all__ = [
     "exact_cosines",
     "order",
     "over_maximum",
+    "rows_of",
     "score",
     "sentence_coverage",
     "typical_cosine",

@@ -82,13 +82,21 @@ def with_everywhere(posting: TermPostings, rows: Rows) -> TermPostings:
     )  # fmt: skip
 
 
-def bm25(postings: Sequence[TermPostings], lengths: Float64, collection: Collection) -> Float64:
+def rows_of(postings: Sequence[TermPostings]) -> Rows:
+    """Return the rows of all terms, one term after the other: what :func:`bm25` and :func:`coverage` add up by."""
+    return np.concatenate([posting.rows for posting in postings]) if postings else np.empty(0, np.int64)
+
+
+def bm25(
+    postings: Sequence[TermPostings], lengths: Float64, collection: Collection, rows: Rows | None = None
+) -> Float64:
     """Return exact BM25 scores float64 ``[n]``; zero where no term stands.
 
     Args:
         postings: One entry for each distinct query term.
         lengths: Number of terms of each drawer that is scored.
         collection: What document frequencies and the mean length are those of.
+        rows: :func:`rows_of` the postings, if somebody has them.
 
     The document frequency weight is Lucene's ``log(1 + (N - df + 0.5) / (df + 0.5))``, which is never negative, to the
     power of :data:`IDF_POWER`. Terms are added in the order given, so that sums are equal to the bit in every run.
@@ -107,26 +115,25 @@ def bm25(postings: Sequence[TermPostings], lengths: Float64, collection: Collect
         frequency *= BM25_K1 + 1.0
         frequency /= below
         gained.append(frequency)
-    return _added_up(postings, gained, len(lengths))
+    return _added_up(rows_of(postings) if rows is None else rows, gained, len(lengths))
 
 
-def coverage(postings: Sequence[TermPostings], count: int, collection: Collection) -> Float64:
+def coverage(postings: Sequence[TermPostings], count: int, collection: Collection, rows: Rows | None = None) -> Float64:
     """Return float64 ``[count]`` in [0, 1]: the share of the question's weight in words that each drawer holds.
 
     A term weighs the square of its document frequency weight; one that stands nowhere weighs most.
     """
     weights = _shares(postings, collection)
-    gained = [np.full(len(one.rows), weight) for one, weight in zip(postings, weights, strict=True)]
-    return _added_up(postings, gained, count)
+    gained = np.repeat(np.array(weights, np.float64), np.array([len(one.rows) for one in postings], np.int64))
+    return _added_up(rows_of(postings) if rows is None else rows, [gained], count)
 
 
-def _added_up(postings: Sequence[TermPostings], gained: Sequence[Float64], count: int) -> Float64:
+def _added_up(rows: Rows, gained: Sequence[Float64], count: int) -> Float64:
     """Return float64 ``[count]``: for each row the sum of what its terms give it, in their order."""
-    rows = [posting.rows for posting in postings]
-    if not rows:
+    if not len(rows):
         return np.zeros(count, np.float64)
     # One pass in the order given is quicker than a pass for each term, and adds up to the same bits.
-    return np.asarray(np.bincount(np.concatenate(rows), np.concatenate(gained), count), np.float64)
+    return np.asarray(np.bincount(rows, np.concatenate(gained), count), np.float64)
 
 
 def sentence_coverage(postings: Sequence[TermPostings], collection: Collection, rows: Rows) -> Float64:

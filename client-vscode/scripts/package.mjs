@@ -23,6 +23,7 @@ const ALLOWED = [
   /^extension\/changelog\.md$/,
   /^extension\/LICENSE\.txt$/,
   /^extension\/dist\/extension\.js$/,
+  /^extension\/dist\/parts\/[a-zA-Z]+-[A-Z0-9]{8}\.js$/,
   /^extension\/dist\/palace_daemon-[\d.]+[a-z\d.]*-py3-none-any\.whl$/,
   /^extension\/media\/(icon|[a-z-]+-(dark|light))\.png$/,
   /^extension\/media\/view\.svg$/,
@@ -82,7 +83,7 @@ function checkContents(file) {
   const names = entries.map((entry) => entry.name);
   const unwanted = names.filter((name) => !ALLOWED.some((pattern) => pattern.test(name)));
   if (unwanted.length > 0) fault(`these files should not be in ${path.basename(file)}: ${unwanted.join(", ")}`);
-  const missing = NEEDED.filter((name) => !names.includes(name));
+  const missing = [...NEEDED, ...bundled.map((name) => `extension/dist/${name.replaceAll("\\", "/")}`)].filter((name) => !names.includes(name));
   if (missing.length > 0) fault(`these files are missing in ${path.basename(file)}: ${missing.join(", ")}`);
   if (names.filter((name) => name.endsWith(".whl")).length !== 1) fault("the VSIX must hold one wheel of the daemon");
   for (const picture of readFileSync(path.join(HERE, "README.md"), "utf8").matchAll(/!\[[^\]]*\]\(([^):]+)\)/g)) {
@@ -95,9 +96,7 @@ function checkContents(file) {
 const inKilobytes = (bytes) => `${(bytes / 1000).toFixed(1)} kB`;
 
 mkdirSync(path.join(HERE, "dist"), { recursive: true });
-for (const old of readdirSync(path.join(HERE, "dist"))) {
-  if (old !== "extension.js") rmSync(path.join(HERE, "dist", old), { recursive: true }); // wheels of other versions, maps
-}
+for (const old of readdirSync(path.join(HERE, "dist"))) rmSync(path.join(HERE, "dist", old), { recursive: true }); // wheels of other versions
 copyFileSync(path.join(REPOSITORY, "LICENSE"), path.join(HERE, "LICENSE"));
 if (!process.argv.includes("--unchecked")) {
   tool("types", "typescript/bin/tsc", "--noEmit");
@@ -105,7 +104,8 @@ if (!process.argv.includes("--unchecked")) {
   tool("lint", "eslint/bin/eslint.js", ".");
 }
 run("bundle", process.execPath, ["esbuild.mjs"]);
-const bundleBytes = statSync(path.join(HERE, "dist/extension.js")).size;
+const bundled = readdirSync(path.join(HERE, "dist"), { recursive: true }).filter((name) => name.endsWith(".js"));
+const bundleBytes = bundled.reduce((sum, name) => sum + statSync(path.join(HERE, "dist", name)).size, 0);
 if (bundleBytes > BUNDLE_BYTES_MAX) fail(`the bundle has ${inKilobytes(bundleBytes)}, more than ${inKilobytes(BUNDLE_BYTES_MAX)}`);
 buildWheel();
 const target = `${manifest.name}-${manifest.version}.vsix`;

@@ -5,24 +5,17 @@
  * given up changes nothing. The place stays the same over upgrades: agents that were connected name its Python.
  */
 
-import { existsSync, readdirSync, readFileSync } from "node:fs";
+import { existsSync } from "node:fs";
 import { lstat, mkdir, readdir, readFile, rename, rm, writeFile } from "node:fs/promises";
 import * as path from "node:path";
 
+import type { Package } from "./broughtPackage";
 import { PalaceError } from "./errors";
 import type { Environment } from "./places";
 import { isRunning, run as runProgram, type Ran, type Run } from "./processes";
 import { ENVIRONMENT_NAME, probe, pythonOf, type Probe } from "./python";
-import { isNewer } from "./versions";
 
 export type Step = "venv" | "libraries" | "model";
-
-/** What is installed: a wheel, or in development the repository's source directory. */
-export interface Package {
-  readonly path: string;
-  /** Empty for a source directory. */
-  readonly version: string;
-}
 
 export interface InstallOptions {
   /** Makes the environment. */
@@ -43,29 +36,6 @@ export interface Installed {
   readonly python: Probe;
   /** Why the model is not there yet; empty where it is. Recall by words works without, and the daemon tries again. */
   readonly modelProblem: string;
-}
-
-/**
- * Finds what to install: the newest wheel in the extension's `dist`, else the source directory beside the extension.
- *
- * @param extension The extension's directory.
- */
-export function packageOf(extension: string): Package | undefined {
-  const dist = path.join(extension, "dist");
-  const wheels = existsSync(dist) ? readdirSync(dist).flatMap((name) => wheel(dist, name)) : [];
-  const newest = wheels.reduce<Package | undefined>((best, one) => (best && !isNewer(one.version, best.version) ? best : one), undefined);
-  return newest ?? sourceOf(path.dirname(extension));
-}
-
-function wheel(dist: string, name: string): Package[] {
-  const version = /^palace_daemon-([^-]+)-.*\.whl$/.exec(name)?.[1];
-  return version === undefined ? [] : [{ path: path.join(dist, name), version }];
-}
-
-function sourceOf(directory: string): Package | undefined {
-  const project = path.join(directory, "pyproject.toml");
-  const isOurs = existsSync(project) && /^name = "palace-daemon"/m.test(readFileSync(project, "utf8"));
-  return isOurs ? { path: directory, version: "" } : undefined;
 }
 
 /**

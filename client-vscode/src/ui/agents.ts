@@ -13,7 +13,7 @@ export function registerAgents(parts: Parts): vscode.Disposable {
   const preview = new Preview();
   return vscode.Disposable.from(
     preview,
-    vscode.commands.registerCommand("palace.connectAgent", () => telling(parts, () => connectAgent(parts, preview))),
+    parts.command("palace.connectAgent", () => telling(parts, () => connectAgent(parts, preview))),
   );
 }
 

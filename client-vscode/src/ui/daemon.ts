@@ -12,10 +12,10 @@ import * as path from "node:path";
 
 import * as vscode from "vscode";
 
-import { Connection } from "../core/connection";
+import { packageOf } from "../core/broughtPackage";
+import type { Connection } from "../core/connection";
 import * as endpoint from "../core/endpoint";
 import { inWords, isCancelled, PalaceError } from "../core/errors";
-import { packageOf } from "../core/installing";
 import { launch } from "../core/launch";
 import { Life } from "../core/life";
 import { isFirstToTell } from "../core/onceAmongWindows";
@@ -25,7 +25,6 @@ import { findPython, type Finding, type FindOptions, type FoundPython, privateEn
 import { remainsOf } from "../core/remains";
 import { pause, realClock } from "../core/timing";
 import { isNewer } from "../core/versions";
-import { installDaemon } from "./installDaemon";
 import type { Parts } from "./parts";
 import { interpreter } from "./pythonExtension";
 import type { Settings } from "./settings";
@@ -50,10 +49,14 @@ class EditorPalace extends Life implements StartedPalace {
 
   constructor(programs: Programs, log: vscode.LogOutputChannel, settings: () => Settings) {
     const dataDirectory = (): string => chosenDirectory(settings());
+    const loadConnection = connectionLoader(log);
     super({
       dataDirectory,
       mayStart: () => settings().startDaemon,
-      connect: async (data) => await Connection.greet(await endpoint.connect(data)),
+      connect: async (data) => {
+        const found = await endpoint.connect(data);
+        return await (await loadConnection()).greet(found);
+      },
       launch: async (data, signal) => {
         programs.forget(); // what was installed or removed since the last start counts
         await launch({ commandLine: await programs.commandLine(data, { wakes: true, signal }), env: programEnvironment(), signal });
@@ -111,6 +114,19 @@ function chosenDirectory({ dataDirectory }: Settings): string {
     throw new PalaceError(`the setting palace.dataDirectory is not an absolute path: ${dataDirectory}`, "config", "give the whole path, or clear the setting");
   }
   return places.dataDirectory(dataDirectory);
+}
+
+/** Loads the connection and its library, which are needed only where there is a daemon; the first time is told in the log. */
+function connectionLoader(log: vscode.LogOutputChannel): () => Promise<typeof Connection> {
+  let isLoaded = false;
+  return async () => {
+    const begunAt = performance.now();
+    const { Connection: loaded } = await import("../core/connection");
+    // test/workbench/measure.ts reads this line.
+    if (!isLoaded) log.info(`Loaded the connection in ${(performance.now() - begunAt).toFixed(1)} ms.`);
+    isLoaded = true;
+    return loaded;
+  };
 }
 
 /** Makes what reaches the daemon; nothing is done before `begin`. */
@@ -210,12 +226,9 @@ const BEHIND_MS = 1_000;
 export function registerDaemon(parts: Parts): vscode.Disposable {
   const closing = new AbortController();
   const teller = new Teller(parts, closing.signal);
-  const command = (name: string, run: () => Promise<void>): vscode.Disposable =>
-    vscode.commands.registerCommand(name, () => told(parts, run));
   return vscode.Disposable.from(
-    command("palace.restartDaemon", () => restart(parts, teller)),
-    command("palace.installDaemon", () => installDaemon(parts, findOptions, closing.signal)),
-    command("palace.showLogs", () => showLogs(parts)),
+    parts.command("palace.restartDaemon", () => told(parts, () => restart(parts, teller))),
+    parts.command("palace.showLogs", () => told(parts, () => showLogs(parts))),
     parts.palace.onDidChangeState((state) => {
       teller.hear(state);
     }),
@@ -225,7 +238,8 @@ export function registerDaemon(parts: Parts): vscode.Disposable {
   );
 }
 
-async function told(parts: Parts, run: () => Promise<void>): Promise<void> {
+/** Runs a command; what goes wrong is told to the person and in the log. */
+export async function told(parts: Parts, run: () => Promise<void>): Promise<void> {
   try {
     await run();
   } catch (error) {

@@ -33,18 +33,12 @@ const OPEN = "Open Anyway";
 const REVEAL = "Reveal in Folder";
 const COPY_PATH = "Copy Path";
 
-/** Registers the documents and the commands that open, copy and go to the transcript. */
+/** Registers the commands that open, copy and go to the transcript. */
 export function registerExchanges(parts: Parts): vscode.Disposable {
-  const documents = new ExchangeDocuments(parts);
-  const command = (name: string, run: (argument: unknown) => Promise<void>): vscode.Disposable =>
-    vscode.commands.registerCommand(name, (argument: unknown) => run(argument));
   return vscode.Disposable.from(
-    documents,
-    vscode.workspace.registerTextDocumentContentProvider(SCHEME, documents),
-    vscode.languages.registerDocumentLinkProvider({ scheme: SCHEME }, documents),
-    command("palace.openExchange", (argument) => withExchange(argument, (id) => showExchange(parts, id))),
-    command("palace.openTranscript", (argument) => withExchange(argument, (id) => openTranscript(parts, id, placeOf(argument)))),
-    command("palace.copyItem", (argument) => withExchange(argument, (id) => copyExchange(parts, id))),
+    parts.command("palace.openExchange", (argument) => withExchange(argument, (id) => showExchange(parts, id))),
+    parts.command("palace.openTranscript", (argument) => withExchange(argument, (id) => openTranscript(parts, id, placeOf(argument)))),
+    parts.command("palace.copyItem", (argument) => withExchange(argument, (id) => copyExchange(parts, id))),
   );
 }
 
@@ -176,7 +170,7 @@ async function sizeOf(file: string): Promise<number | undefined> {
 }
 
 /** What the documents show, and where their links lead. Those that are open follow what the daemon mines and forgets. */
-class ExchangeDocuments implements vscode.TextDocumentContentProvider, vscode.DocumentLinkProvider, vscode.Disposable {
+export class ExchangeDocuments implements vscode.TextDocumentContentProvider, vscode.DocumentLinkProvider, vscode.Disposable {
   readonly #parts: Parts;
   readonly #changed = new vscode.EventEmitter<vscode.Uri>();
   readonly #shown = new Map<string, ExchangeText>();

@@ -3,13 +3,12 @@
 import * as vscode from "vscode";
 
 import { PalaceError } from "../core/errors";
-import { install, type Installed, packageOf, type Step } from "../core/installing";
-import { findInstallers, type FindOptions, type Probe } from "../core/python";
+import { packageOf } from "../core/broughtPackage";
+import { install, type Installed, type Step } from "../core/installing";
+import { findInstallers, type Probe } from "../core/python";
+import { findOptions, told } from "./daemon";
 import type { Parts } from "./parts";
-import type { Settings } from "./settings";
 import { rising } from "./telling";
-
-export type FindOptionsOf = (context: vscode.ExtensionContext, settings: Settings) => Promise<FindOptions>;
 
 const STEPS: Readonly<Record<Step, { readonly words: string; readonly percent: number }>> = {
   venv: { words: "Making the environment", percent: 0 },
@@ -21,13 +20,20 @@ let running: Promise<void> | undefined;
 /** What was begun on the disk. */
 let installing: Promise<unknown> | undefined;
 
-/**
- * Asks what there is to ask, installs with progress, and starts the daemon. One at a time in a window.
- *
- * @param closing Gives an installation up when the window closes: nobody would put what it made in its place.
- */
-export function installDaemon(parts: Parts, findOptions: FindOptionsOf, closing: AbortSignal): Promise<void> {
-  running ??= asked(parts, findOptions, closing).finally(() => {
+/** Registers the command; the window's end gives an installation up: nobody would put what it made in its place. */
+export function registerInstallation(parts: Parts): vscode.Disposable {
+  const closing = new AbortController();
+  return vscode.Disposable.from(
+    parts.command("palace.installDaemon", () => told(parts, () => installDaemon(parts, closing.signal))),
+    new vscode.Disposable(() => {
+      closing.abort();
+    }),
+  );
+}
+
+/** Asks what there is to ask, installs with progress, and starts the daemon. One at a time in a window. */
+function installDaemon(parts: Parts, closing: AbortSignal): Promise<void> {
+  running ??= asked(parts, closing).finally(() => {
     running = undefined;
   });
   return running;
@@ -38,7 +44,7 @@ export async function installationEnded(): Promise<void> {
   await installing?.catch(() => undefined);
 }
 
-async function asked(parts: Parts, findOptions: FindOptionsOf, closing: AbortSignal): Promise<void> {
+async function asked(parts: Parts, closing: AbortSignal): Promise<void> {
   const what = packageOf(parts.context.extensionPath);
   if (!what) {
     throw new PalaceError("this extension was packaged without the daemon", "install", "install the package palace-daemon yourself and name its Python in the setting palace.python");

@@ -38,8 +38,8 @@ export class McpOffer implements McpServerProvider, vscode.Disposable {
     look();
   }
 
-  provideMcpServerDefinitions(): McpServer[] {
-    return this.#offered ? [this.#server(this.#offered)] : [];
+  provideMcpServerDefinitions(): Promise<McpServer[]> {
+    return Promise.resolve(this.#offered ? [this.#server(this.#offered)] : []);
   }
 
   /** Asked just before the server is started: with the program as it is now, the settings may have changed. */

@@ -5,7 +5,7 @@
  * Every member may be absent. One that is there may still refuse: while an interface was a proposal, calling it threw.
  */
 
-import * as vscode from "vscode";
+import type * as vscode from "vscode";
 
 export interface ToolInvocation {
   /** Checked against the schema by VS Code, which other extensions that call the tool need not have asked. */
@@ -18,7 +18,7 @@ export interface ToolInvocation {
 
 export interface Tool {
   invoke(invocation: ToolInvocation, token: vscode.CancellationToken): Promise<object>;
-  prepareInvocation(preparation: { readonly input: unknown }): { readonly invocationMessage: string };
+  prepareInvocation(preparation: { readonly input: unknown }): Promise<{ readonly invocationMessage: string }>;
 }
 
 /** A program that speaks MCP on its standard input and output; `env` is added to the editor's. */
@@ -33,7 +33,7 @@ export interface McpServer {
 
 export interface McpServerProvider {
   readonly onDidChangeMcpServerDefinitions: vscode.Event<void>;
-  provideMcpServerDefinitions(): McpServer[];
+  provideMcpServerDefinitions(): Promise<McpServer[]>;
   resolveMcpServerDefinition(server: McpServer): Promise<McpServer | undefined>;
 }
 
@@ -46,7 +46,8 @@ export type MakeServer = new (
   version: string,
 ) => McpServer;
 
-interface NewerVscode {
+/** The editor as it may be: `vscode as unknown as NewerVscode`, since the types of 1.90 know nothing of it. */
+export interface NewerVscode {
   readonly lm?: {
     registerTool?(name: string, tool: Tool): vscode.Disposable;
     registerMcpServerDefinitionProvider?(id: string, provider: McpServerProvider): vscode.Disposable;
@@ -54,9 +55,4 @@ interface NewerVscode {
   readonly LanguageModelToolResult?: new (content: readonly object[]) => object;
   readonly LanguageModelTextPart?: new (text: string) => object;
   readonly McpStdioServerDefinition?: MakeServer;
-}
-
-/** The editor as it may be. */
-export function newerVscode(): NewerVscode {
-  return vscode as unknown as NewerVscode; // the types of 1.90 know nothing of it
 }

@@ -19,9 +19,9 @@ interface TagItem extends vscode.QuickPickItem {
 
 export function registerNotes(parts: Parts): vscode.Disposable {
   return vscode.Disposable.from(
-    vscode.commands.registerCommand("palace.rememberSelection", () => remember(parts)),
-    vscode.commands.registerCommand("palace.forget", () => forget(parts)),
-    vscode.commands.registerCommand("palace.forgetItem", (given: unknown) => forgetItem(parts, given)),
+    parts.command("palace.rememberSelection", () => remember(parts)),
+    parts.command("palace.forget", () => forget(parts)),
+    parts.command("palace.forgetItem", (given: unknown) => forgetItem(parts, given)),
   );
 }
 

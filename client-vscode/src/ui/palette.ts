@@ -31,23 +31,23 @@ export function registerPalette(parts: Parts): vscode.Disposable {
     palette.show();
   };
   return vscode.Disposable.from(
-    vscode.commands.registerCommand("palace.recall", (argument: unknown) => {
+    parts.command("palace.recall", (argument: unknown) => {
       const { query, scope, agent } = readArgument(argument);
       open({
         ...(query === undefined ? {} : { value: query }),
         scope: scopeWith({ ...(scope === undefined ? {} : { place: scope }), ...(agent === undefined ? {} : { agent }) }),
       });
     }),
-    vscode.commands.registerCommand("palace.recallInProject", () => {
+    parts.command("palace.recallInProject", () => {
       if (projectInFront()) open({ scope: scopeWith({ place: "project" }) });
       else void vscode.window.showInformationMessage("No folder is open, so there is no project to search in. Palace: Recall searches everything.");
     }),
-    vscode.commands.registerCommand("palace.recallSelection", () => {
+    parts.command("palace.recallSelection", () => {
       const text = selectedText(vscode.window.activeTextEditor);
       if (text) open(asOpening(text));
       else void vscode.window.showInformationMessage("Nothing is selected. Select what you want to search for in an editor.");
     }),
-    vscode.commands.registerCommand("palace.recallActions", () => palette?.offerActions()),
+    parts.command("palace.recallActions", () => palette?.offerActions()),
     new vscode.Disposable(() => {
       palette?.dispose();
     }),

@@ -22,8 +22,13 @@ const OPEN_LAST: vscode.QuickInputButton = { iconPath: new vscode.ThemeIcon("go-
 const FORGET: vscode.QuickInputButton = { iconPath: new vscode.ThemeIcon("trash"), tooltip: "Forget…" };
 const TRANSCRIPT: vscode.QuickInputButton = { iconPath: new vscode.ThemeIcon("file-code"), tooltip: "Open transcript at this line" };
 
+/** Registers the command. */
+export function registerRecentSessions(parts: Parts): vscode.Disposable {
+  return parts.command("palace.recentSessions", () => pickRecent(parts));
+}
+
 /** Lists sessions, the newest first by day; Enter shows the exchanges of one. Ends when the person is done. */
-export async function pickRecent(parts: Parts): Promise<void> {
+async function pickRecent(parts: Parts): Promise<void> {
   const pick = vscode.window.createQuickPick<SessionItem>();
   pick.title = "Recent sessions";
   pick.placeholder = "Type to filter; Enter shows the exchanges of a session";

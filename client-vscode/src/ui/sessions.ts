@@ -1,4 +1,4 @@
-/** The view of recent sessions, and the quick pick of them. */
+/** The view of recent sessions. */
 
 import * as vscode from "vscode";
 
@@ -20,7 +20,6 @@ import {
   type TreeNode,
 } from "../core/sessionTree";
 import type { Parts } from "./parts";
-import { pickRecent } from "./recentSessions";
 import { windowProjects } from "./windowProjects";
 
 /** A live session is mined with each turn; the view follows without flickering. */
@@ -35,13 +34,12 @@ export function registerSessions(parts: Parts): vscode.Disposable {
   return vscode.Disposable.from(
     tree,
     view,
-    vscode.commands.registerCommand("palace.refreshSessions", () => {
+    parts.command("palace.refreshSessions", () => {
       tree.refresh();
     }),
     vscode.commands.registerCommand("palace.moreSessions", (node: TreeNode) => {
       tree.more(node);
     }),
-    vscode.commands.registerCommand("palace.recentSessions", () => pickRecent(parts)),
   );
 }
 

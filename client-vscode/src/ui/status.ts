@@ -37,9 +37,9 @@ export function registerStatus(parts: Parts): vscode.Disposable {
     bar,
     mining,
     registerStatusReport(parts, () => bar.status),
-    vscode.commands.registerCommand("palace.mineNow", () => mining.mineNow(bar.status?.embedding.isPaused ?? false)),
-    vscode.commands.registerCommand("palace.pause", setPaused("palace/pause")),
-    vscode.commands.registerCommand("palace.resume", setPaused("palace/resume")),
+    parts.command("palace.mineNow", () => mining.mineNow(bar.status?.embedding.isPaused ?? false)),
+    parts.command("palace.pause", setPaused("palace/pause")),
+    parts.command("palace.resume", setPaused("palace/resume")),
   );
 }
 

@@ -29,7 +29,7 @@ export function registerStatusReport(parts: Parts, latest: () => StatusResult | 
   return vscode.Disposable.from(
     changed,
     vscode.workspace.registerTextDocumentContentProvider(SCHEME, provider),
-    vscode.commands.registerCommand("palace.showStatus", async () => {
+    parts.command("palace.showStatus", async () => {
       try {
         await showStatus(parts, latest, openReport);
       } catch (error) {

@@ -4,7 +4,7 @@ import { tmpdir } from "node:os";
 import * as path from "node:path";
 import { after, beforeEach, test } from "node:test";
 
-import { editor, settled } from "./support/fakeVscode";
+import { command, editor, settled } from "./support/fakeVscode";
 
 import { PalaceError } from "../../src/core/errors";
 import { registerAgents } from "../../src/ui/agents";
@@ -50,6 +50,7 @@ const logged: string[] = [];
 const parts = {
   commandLine: () => Promise.resolve([program]),
   settings: () => ({ dataDirectory: "" }),
+  command,
   log: { info: (text: string) => logged.push(text), error: (text: string) => logged.push(text) },
 } as unknown as Parts;
 

@@ -8,6 +8,7 @@ import { PalaceError } from "../../src/core/errors";
 import type { State } from "../../src/core/palace";
 import type { Run } from "../../src/core/processes";
 import { registerChat } from "../../src/ui/chat";
+import { chatTool } from "../../src/ui/chatTool";
 import { McpOffer } from "../../src/ui/mcpOffer";
 import type { Parts } from "../../src/ui/parts";
 
@@ -61,19 +62,35 @@ function looking(code: { current: number }): { run: Run; ran: { command: readonl
   };
 }
 
+/** Registers both with what answers them, which is loaded only when it is asked; `asked` counts that. */
+function registered(parts: Parts, run?: Run) {
+  const asked = { tool: 0, servers: 0 };
+  let offer: McpOffer | undefined;
+  const ending = registerChat(parts.log, {
+    tool: () => Promise.resolve(((asked.tool += 1), chatTool(parts))),
+    servers: () => {
+      asked.servers += 1;
+      offer ??= new McpOffer(parts, McpStdioServerDefinition as never, run);
+      return Promise.resolve(offer);
+    },
+  });
+  return { asked, ending, endOffer: () => offer?.dispose() };
+}
+
 beforeEach(() => {
   newer.isProposal = false;
 });
 
 test("the tool answers a chat with text, and says what it does meanwhile", async () => {
   const { parts } = made();
-  const registered = registerChat(parts);
+  const { asked, ending } = registered(parts);
   const tool = newer.tools.get("palace_recall");
   assert.ok(tool);
-  assert.deepEqual(tool.prepareInvocation({ input: { query: "q" } }), { invocationMessage: "Searching earlier sessions" });
+  assert.equal(asked.tool, 0);
+  assert.deepEqual(await tool.prepareInvocation({ input: { query: "q" } }), { invocationMessage: "Searching earlier sessions" });
   const result = (await tool.invoke({ input: {} }, token())) as LanguageModelToolResult;
   assert.match(result.content[0]?.value ?? "", /query must say what you want to know/);
-  registered.dispose();
+  ending.dispose();
   assert.equal(newer.tools.size, 0);
   assert.equal(newer.providers.size, 0);
 });
@@ -87,22 +104,42 @@ test("a chat that is stopped withdraws the question, and nobody listens to it an
         });
       }),
   );
-  const registered = registerChat(parts);
+  const { ending } = registered(parts);
   const stopped = token();
   const asked = newer.tools.get("palace_recall")?.invoke({ input: { query: "q" } }, stopped);
   await settled();
   stopped.cancel();
   await assert.rejects(asked ?? Promise.resolve(), CancellationError);
   assert.equal(stopped.emitter.listenerCount, 0);
-  registered.dispose();
+  ending.dispose();
 });
 
 test("a version in which both are proposals goes on without them", () => {
   newer.isProposal = true;
   const { parts, states, logged } = made();
-  registerChat(parts).dispose();
+  const { asked, ending } = registered(parts);
+  ending.dispose();
+  assert.deepEqual(asked, { tool: 0, servers: 0 });
   assert.equal(logged.length, 2);
   assert.match(logged[0] ?? "", /has no language model tools \(CANNOT use API proposal\)/);
+  assert.equal(states.listenerCount, 0);
+});
+
+test("a change of the MCP server reaches the editor by the name that was registered", async () => {
+  const { parts, become, states } = made();
+  const { ending, endOffer } = registered(parts, looking({ current: 0 }).run);
+  const provider = newer.providers.get("palace.mcp");
+  assert.ok(provider);
+  let changes = 0;
+  provider.onDidChangeMcpServerDefinitions(() => (changes += 1));
+  assert.deepEqual(await provider.provideMcpServerDefinitions(), []);
+  await become(READY);
+  assert.equal(changes, 1);
+  const [server] = await provider.provideMcpServerDefinitions();
+  assert.ok(server);
+  assert.equal((await provider.resolveMcpServerDefinition(server))?.command, "/opt/python");
+  endOffer();
+  ending.dispose();
   assert.equal(states.listenerCount, 0);
 });
 
@@ -112,12 +149,12 @@ test("the MCP server is offered once the daemon is ready, with the SDK and the c
   const offer = new McpOffer(parts, McpStdioServerDefinition as never, run);
   let changes = 0;
   offer.onDidChangeMcpServerDefinitions(() => (changes += 1));
-  assert.deepEqual(offer.provideMcpServerDefinitions(), []);
+  assert.deepEqual(await offer.provideMcpServerDefinitions(), []);
   await become({ kind: "starting" });
   assert.equal(changes, 0);
   await become(READY);
   assert.equal(changes, 1);
-  const [server] = offer.provideMcpServerDefinitions();
+  const [server] = await offer.provideMcpServerDefinitions();
   assert.equal(server?.command, "/opt/python");
   assert.deepEqual(server.args, ["-m", "palace_daemon", "--data-dir", "/srv/palace", "mcp"]);
   assert.deepEqual([server.label, server.env, server.version], ["Palace", {}, "0.1.0"]);
@@ -135,11 +172,11 @@ test("without the SDK there is no MCP server, and it appears when the SDK does",
   const { parts, become, logged } = made();
   const offer = new McpOffer(parts, McpStdioServerDefinition as never, looking(code).run);
   await become(READY);
-  assert.deepEqual(offer.provideMcpServerDefinitions(), []);
+  assert.deepEqual(await offer.provideMcpServerDefinitions(), []);
   assert.match(logged.join(), /no MCP SDK/);
   code.current = 0;
   await become(READY);
-  assert.equal(offer.provideMcpServerDefinitions().length, 1);
+  assert.equal((await offer.provideMcpServerDefinitions()).length, 1);
   offer.dispose();
 });
 
@@ -147,7 +184,7 @@ test("a server is started with the program as it is then, or not at all", async 
   const { parts, become, lines } = made();
   const offer = new McpOffer(parts, McpStdioServerDefinition as never, looking({ current: 0 }).run);
   await become(READY);
-  const [server] = offer.provideMcpServerDefinitions();
+  const [server] = await offer.provideMcpServerDefinitions();
   assert.ok(server);
   lines.current = ["/other/python", "-m", "palace_daemon"];
   assert.equal((await offer.resolveMcpServerDefinition(server))?.command, "/other/python");

@@ -6,13 +6,13 @@ import { afterEach, beforeEach, describe, mock, test } from "node:test";
 
 import type * as vscode from "vscode";
 
-import { api, editor, settled, Uri } from "./support/fakeVscode";
+import { api, command as define, Disposable, editor, settled, Uri } from "./support/fakeVscode";
 
 import { PalaceError } from "../../src/core/errors";
 import type { Palace, State } from "../../src/core/palace";
 import * as places from "../../src/core/places";
 import { programEnvironment, registerDaemon, startDaemon, type StartedPalace } from "../../src/ui/daemon";
-import { installationEnded } from "../../src/ui/installDaemon";
+import { installationEnded, registerInstallation } from "../../src/ui/installDaemon";
 import type { Parts } from "../../src/ui/parts";
 import { interpreter } from "../../src/ui/pythonExtension";
 import type { Settings } from "../../src/ui/settings";
@@ -107,8 +107,8 @@ class Stage implements Palace {
 
 function registered(): Stage {
   const palace = new Stage();
-  const parts: Parts = { palace, log, settings: () => settings, context: context(), commandLine: () => Promise.resolve([]) };
-  disposables.push(registerDaemon(parts));
+  const parts: Parts = { palace, log, settings: () => settings, context: context(), commandLine: () => Promise.resolve([]), command: define };
+  disposables.push(Disposable.from(registerDaemon(parts), registerInstallation(parts)));
   return palace;
 }
 

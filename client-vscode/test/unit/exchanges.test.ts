@@ -6,7 +6,7 @@ import test, { beforeEach } from "node:test";
 
 import { api, editor, settled, type Range, Uri } from "./support/fakeVscode";
 import { PalaceError } from "../../src/core/errors";
-import { registerExchanges } from "../../src/ui/exchanges";
+import { ExchangeDocuments, registerExchanges } from "../../src/ui/exchanges";
 import { FakePalace, partsWith } from "./support/fakePalace";
 import { exchangeOf } from "./support/told";
 
@@ -19,14 +19,16 @@ interface Provider {
 const ID = "a95c9b48131d7e5f";
 let palace: FakePalace;
 let registered: { dispose(): unknown };
+let documents: ExchangeDocuments;
 
 beforeEach(() => {
   editor.reset();
   palace = new FakePalace();
+  documents = new ExchangeDocuments(partsWith(palace));
   registered = registerExchanges(partsWith(palace));
 });
 
-const provider = () => editor.contentProviders.get("palace-exchange") as Provider;
+const provider = () => documents as unknown as Provider;
 const uri = Uri.from({ scheme: "palace-exchange", path: "/Which port.md", query: `id=${ID}` });
 const place = (file: string, isOwner = true) => ({ path: file, lineStart: 3, lineEnd: 11, byteStart: 0, byteEnd: 9, isOwner });
 const run = async (command: string, argument?: unknown) => {
@@ -184,6 +186,7 @@ test("what cannot be read is told in words, a withdrawn request to nobody", asyn
 });
 
 test("all of it ends with the extension", () => {
+  documents.dispose();
   registered.dispose();
-  assert.deepEqual([palace.listenerCount, editor.commands.size, editor.contentProviders.size], [0, 0, 0]);
+  assert.deepEqual([palace.listenerCount, editor.commands.size], [0, 0]);
 });

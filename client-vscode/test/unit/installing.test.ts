@@ -5,7 +5,8 @@ import * as path from "node:path";
 import { afterEach, beforeEach, describe, test } from "node:test";
 
 import { PalaceError } from "../../src/core/errors";
-import { install, type InstallOptions, packageOf } from "../../src/core/installing";
+import { packageOf } from "../../src/core/broughtPackage";
+import { install, type InstallOptions } from "../../src/core/installing";
 import type { Ran, RunOptions } from "../../src/core/processes";
 
 let storage = "";

@@ -3,13 +3,13 @@ import "./support/fakeVscode";
 import assert from "node:assert/strict";
 import { afterEach, beforeEach, mock, test } from "node:test";
 
-import { editor, settled, Uri } from "./support/fakeVscode";
+import { Disposable, editor, settled, Uri } from "./support/fakeVscode";
 import { FakePalace, partsOf, window } from "./support/fakeWindow";
 import { exchangeOf, mineOf, projectOf, sessionOf, statusOf } from "./support/told";
 import { PalaceError } from "../../src/core/errors";
 import type { WireSession } from "../../src/core/protocol";
 import { look, type TreeNode } from "../../src/core/sessionTree";
-import { sessionItems } from "../../src/ui/recentSessions";
+import { registerRecentSessions, sessionItems } from "../../src/ui/recentSessions";
 import { timeOfDay } from "../../src/core/wording";
 import { registerSessions, type SessionTree } from "../../src/ui/sessions";
 import { complain } from "../../src/ui/telling";
@@ -42,7 +42,9 @@ afterEach(() => {
 });
 
 function start(sessionsLimit?: number): SessionTree {
-  ending = registerSessions(partsOf(palace, sessionsLimit));
+  const parts = partsOf(palace, sessionsLimit);
+  const [view, command] = [registerSessions(parts), registerRecentSessions(parts)];
+  ending = Disposable.from(view, command);
   return window.views[0]?.options.treeDataProvider as SessionTree;
 }
 

@@ -1,5 +1,7 @@
 /** A palace that answers as a test says, and tells what it was asked. */
 
+import { command } from "./fakeVscode";
+
 import { PalaceError } from "../../../src/core/errors";
 import type { Palace, State } from "../../../src/core/palace";
 import type { Settings } from "../../../src/ui/settings";
@@ -82,6 +84,7 @@ export function partsWith(palace: FakePalace, settings: { recall?: Partial<Setti
       recall: { scope: "all", limit: 20, delayMs: 0, ...settings.recall },
     }),
     context: { subscriptions: [] } as unknown as Parts["context"],
+    command,
     commandLine: () => Promise.resolve(["python", "-m", "palace_daemon"]),
   };
 }

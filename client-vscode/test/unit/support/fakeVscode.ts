@@ -411,6 +411,11 @@ export const api = {
   },
 };
 
+/** Says what a command does, as the parts are given it; here it is registered in the same breath. */
+export function command(name: string, run: (argument: unknown) => unknown): Disposable {
+  return api.commands.registerCommand(name, run);
+}
+
 interface Loader {
   _load(request: string, parent: unknown, isMain: boolean): unknown;
 }

@@ -1,6 +1,6 @@
 /** More of the fake editor, for views, the status bar, notifications with progress and picks that are answered; and a fake daemon behind `Palace`. */
 
-import { api, type Disposable, editor, EventEmitter } from "./fakeVscode";
+import { api, command, type Disposable, editor, EventEmitter } from "./fakeVscode";
 import type { Answer, EventName, MethodName, Params, RequestOptions } from "../../../src/core/connection";
 import type { Palace, State } from "../../../src/core/palace";
 import type { Notifications } from "../../../src/core/protocol";
@@ -167,6 +167,7 @@ export function partsOf(palace: Palace, sessionsLimit = 200): Parts {
   return {
     palace,
     log,
+    command,
     settings: () => ({ statusBar: editor.settings.get("palace.statusBar") !== false, sessionsLimit }),
   } as unknown as Parts;
 }

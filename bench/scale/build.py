@@ -13,6 +13,7 @@ from pathlib import Path
 
 from msgspec import Struct
 
+from palace_daemon.bench.scale.ahead import drawing_ahead
 from palace_daemon.bench.scale.sessions import Session, draw_sessions
 from palace_daemon.config import ChunkConfig
 from palace_daemon.model import Cursor
@@ -25,6 +26,9 @@ from palace_daemon.store.store import Store
 
 BATCH_DRAWERS = 4_096
 """Drawers in one transaction: a block of the word index, each row of which is then written about once."""
+
+AHEAD_FROM_DRAWERS = 20_000
+"""Where so many are to be stored, sessions are made up in another process; for fewer its start takes as long."""
 
 OnProgress = Callable[[str, int, int, str], None]
 
@@ -54,8 +58,14 @@ def open_store(folder: Path) -> Store:
 
 def fill(store: Store, drawers: int, seed: int, on_progress: OnProgress) -> Built:
     """Store whole sessions until there are ``drawers`` drawers or a few more."""
+    if drawers < AHEAD_FROM_DRAWERS:
+        return _fill(store, drawers, draw_sessions(seed), on_progress)
+    with drawing_ahead(seed) as coming:
+        return _fill(store, drawers, coming, on_progress)
+
+
+def _fill(store: Store, drawers: int, coming: Iterator[Session], on_progress: OnProgress) -> Built:
     built = Built()
-    coming = draw_sessions(seed)
     while built.drawers < drawers:
         batch = _Batch(coming, min(BATCH_DRAWERS, drawers - built.drawers))
         before = batch.seconds_drawing

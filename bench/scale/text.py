@@ -58,26 +58,29 @@ def word(rank: int) -> str:
         return words[rank]
     mixed = rank * _MIXING
     one, other = words[mixed % _NAME_WORDS], words[(mixed // _NAME_WORDS) % _NAME_WORDS]
-    forms = (
-        f"{one}_{other}",
-        f"{one}{other.capitalize()}",
-        f"{one}.{other}",
-        f"src/{one}/{other}.py",
-        f"{one}-{other}",
-        f"{one}{rank % 1_000}",
-    )
-    return forms[rank % len(forms)]
+    return _FORMS[rank % len(_FORMS)].format(one, other, other.capitalize(), rank % 1_000)
 
 
-class _Words(dict[int, str]):
-    """The words by rank, each made up once."""
+_FORMS = ("{0}_{1}", "{0}{2}", "{0}.{1}", "src/{0}/{1}.py", "{0}-{1}", "{0}{3}")
 
-    def __missing__(self, rank: int) -> str:
-        self[rank] = found = word(rank)
+
+class _Vocabulary:
+    """The words by rank, each made up when it is first drawn."""
+
+    def __init__(self) -> None:
+        self._words = np.empty(VOCABULARY_TERMS, object)
+        self._is_known = np.zeros(VOCABULARY_TERMS, np.bool_)
+
+    def of(self, ranks: Ranks) -> list[str]:
+        """Return the words of ranks."""
+        for rank in ranks[~self._is_known[ranks]].tolist():
+            self._words[rank] = word(rank)
+        self._is_known[ranks] = True
+        found: list[str] = self._words[ranks].tolist()
         return found
 
 
-_WORDS = _Words()
+_VOCABULARY = _Vocabulary()
 
 
 class Prose:
@@ -100,11 +103,11 @@ class Prose:
         of_topic = (ranks >= TOPIC_RANKS[0]) & (self._random.random(count) < TOPIC_SHARE)
         places = (self._random.random(count) ** 2 * len(topic)).astype(np.int64)  # some are said more often
         ranks[of_topic] = topic[places[of_topic]]
-        return list(map(_WORDS.__getitem__, np.minimum(ranks, VOCABULARY_TERMS - 1).tolist()))
+        return _VOCABULARY.of(np.minimum(ranks, VOCABULARY_TERMS - 1))
 
     def length(self, lengths: Lengths) -> int:
         """Return one length of a distribution."""
-        return int(lengths.at(self._random.random(1))[0])
+        return lengths.one(self._random.random())
 
     def chance(self, share: float) -> bool:
         """Return True in ``share`` of all cases."""
@@ -138,12 +141,12 @@ class Prose:
         """Return sentences in paragraphs, ``chars`` characters and the rest of the last word."""
         count = int(chars / _CHARS_PER_WORD) + int(sentence_words.quantiles[-1])
         words = self.words(count, topic)
-        lengths = sentence_words.at(self._random.random(count)).tolist()
-        asks = self._random.random(count)
+        sizes = map(sentence_words.one, self._random.random(count).tolist())  # of which mostly an eighth is needed
+        asks = self._random.random(count).tolist()
         parts: list[str] = []
         total = paragraph = begin = 0
         paragraph_chars = self.length(figures.PARAGRAPH_CHARS)
-        for number, size in enumerate(lengths):
+        for number, size in enumerate(sizes):
             share = figures.FIRST_QUESTIONS if questions and not number else questions
             said = _fitting(words[begin : begin + size], chars - total)
             sentence = _sentence(said, is_question=asks[number] < share)

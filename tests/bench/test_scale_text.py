@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from palace_daemon.bench.scale import figures, text
+from palace_daemon.bench.scale.ahead import drawing_ahead
 from palace_daemon.bench.scale.figures import Lengths
 from palace_daemon.bench.scale.sessions import AGENTS, LAST_MS, Session, draw_sessions
 from palace_daemon.core import analysis, statements
@@ -36,6 +37,17 @@ def test_the_same_seed_gives_the_same_sessions_and_another_gives_others(drawn: l
 def test_a_table_of_lengths_gives_back_its_quantiles(share: float) -> None:
     lengths = Lengths(figures.REPLY_CHARS.quantiles)
     assert lengths.at(np.array([share]))[0] == lengths.quantiles[figures.SHARES.index(share)]
+
+
+@pytest.mark.parametrize("lengths", [figures.USER_CHARS, figures.REPLY_SENTENCE_WORDS, figures.GAP_SECONDS])
+def test_one_length_is_what_many_at_once_are(lengths: Lengths) -> None:
+    shares = [*figures.SHARES, *np.random.default_rng(0).random(2_000).tolist()]
+    assert [lengths.one(share) for share in shares] == lengths.at(np.array(shares)).tolist()
+
+
+def test_sessions_drawn_ahead_in_another_process_are_the_same_ones(drawn: list[Session]) -> None:
+    with drawing_ahead(7) as coming:
+        assert list(itertools.islice(coming, 100)) == drawn[:100]
 
 
 def test_lengths_grow_between_two_quantiles() -> None:

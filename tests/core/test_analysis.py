@@ -11,8 +11,18 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from palace_daemon.core import analysis
-from palace_daemon.core.analysis import TERM_CHARS_MAX, TermPlaces, surfaces, term_counts, term_places, terms
+from palace_daemon.core import analysis, sentences
+from palace_daemon.core.analysis import (
+    BREAK,
+    ONCE,
+    TERM_CHARS_MAX,
+    TermPlaces,
+    occurrences,
+    surfaces,
+    term_counts,
+    term_places,
+    terms,
+)
 from palace_daemon.core.sentences import BUCKETS
 
 
@@ -171,7 +181,7 @@ def test_long_runs_of_unspaced_script_are_not_kept_since_they_hardly_come_again(
     run = "窑火在夜里需要有人看守"
     assert terms(f"{run}。{run}") == 2 * terms(run)
     assert term_counts(f"看守。{run}")["看守"] == 2
-    assert set(analysis._TERMS) == {"看守"}
+    assert set(analysis._TERMS) == {"看守", analysis.BREAK}
 
 
 def test_threads_get_the_terms_of_their_own_words() -> None:
@@ -200,6 +210,23 @@ def test_places_count_as_counts_do_and_each_term_has_one(text: str) -> None:
     places = term_places(text)
     assert {term: found.times for term, found in places.items()} == term_counts(text)
     assert all(0 < found.mask < 1 << BUCKETS for found in places.values())
+
+
+@given(st.lists(st.one_of(_PROSE, st.text(max_size=6)), max_size=30).map("".join))
+def test_occurrences_are_the_terms_of_each_sentence_then_those_of_labels(text: str) -> None:
+    found = occurrences(text)
+    pieces = [piece for part in text.split("\n\n") for piece in sentences.pieces(part)]
+    held: list[list[str]] = [[]]
+    for term in found.terms:
+        if term == BREAK:
+            held.append([])
+        else:
+            held[-1].append(term)
+    assert held[: len(pieces)] == [terms(piece) for piece in pieces]
+    assert found.numbers[: len(pieces)] == [ONCE | bit for bit in sentences.bucket_masks(len(pieces))]
+    assert all(0 < number < ONCE for number in found.numbers[len(pieces) :])
+    assert found.length == len(terms(text))
+    assert len(held) == len(found.numbers) + 1
 
 
 def test_a_place_has_a_bit_for_each_sentence_of_the_term() -> None:

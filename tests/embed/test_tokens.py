@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import string
 import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
@@ -50,6 +51,14 @@ _MIXED = st.lists(
 @given(_MIXED.map("".join))
 def test_words_and_marks_have_as_many_tokens_alone_as_in_their_text(text: str) -> None:
     assert MiniLmTokenCounter().count(text) == len(packaged_tokenizer().encode(text).ids)
+
+
+@pytest.mark.parametrize("mark", string.punctuation)
+def test_each_mark_of_ascii_is_one_token(mark: str) -> None:
+    assert MiniLmTokenCounter().count(mark) == 3
+    assert MiniLmTokenCounter().count(f"word{mark}word {mark}\u2026") == len(
+        packaged_tokenizer().encode(f"word{mark}word {mark}\u2026").ids
+    )
 
 
 def test_cap_is_the_length_of_the_position_table() -> None:

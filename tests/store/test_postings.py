@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from palace_daemon.core import analysis
 from palace_daemon.core.analysis import TermPlaces
 from palace_daemon.store import postings, sqlite
 from palace_daemon.store.postings import BLOCK_BITS, PostingsEdit
@@ -69,6 +70,25 @@ def test_removing_the_last_posting_removes_the_row(writer: Writer) -> None:
 def test_frequencies_above_the_width_are_capped(writer: Writer) -> None:
     apply(writer, (1, {}, {"tide": 1_000_000}))
     assert read(writer, "tide") == [(1, postings.FREQUENCY_MAX)]
+
+
+def test_what_is_found_in_a_text_is_stored_as_its_places_are(writer: Writer) -> None:
+    texts = {at: f"Ana: The kiln {'cools ' * (at % 3)}down. So be it.\n\nkiln-{at} and the kiln" for at in range(1, 40)}
+    edit = PostingsEdit()
+    for drawer, text in texts.items():
+        edit.add(drawer, analysis.occurrences(text))
+    edit.replace(7, analysis.term_places(texts[7]), analysis.term_places("kiln"))  # the last that is said of it counts
+    writer.run(edit.write)
+    texts[7] = "kiln"
+    expected = {drawer: analysis.term_places(text) for drawer, text in texts.items()}
+    for term in {term for held in expected.values() for term in held}:
+        found = writer.run(lambda c, term=term: postings.read(c, term))  # type: ignore[misc]
+        assert list(zip(found.ids.tolist(), found.frequencies.tolist(), found.masks.tolist(), strict=True)) == [
+            (drawer, *held[term]) for drawer, held in expected.items() if term in held
+        ]
+    assert set(writer.run(lambda c: list(postings.all_terms(c)))) == {
+        term for held in expected.values() for term in held
+    }
 
 
 def test_any_history_equals_an_index_of_the_last_state(writer: Writer) -> None:

@@ -31,7 +31,7 @@ import operator
 import re
 import sys
 import unicodedata
-from collections import Counter
+from collections import Counter, deque
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import chain, groupby, pairwise
 from typing import NamedTuple
@@ -56,6 +56,7 @@ _CACHED_CHUNK_CHARS = 64
 _CACHED_UNSPACED_CHARS = 8  # a longer run hardly comes again, and the many terms of such would make 120 MB
 _CACHED_CHUNKS = 65_536  # about 20 MB when full
 _CACHED_STEMS = 32_768
+_POOLED_STEMMERS = 8
 _CACHED_PLACES = 4_096
 
 _HAN = "\u3005\u3007\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\U00020000-\U0003ffff"
@@ -78,8 +79,6 @@ _JOINTS = "(?:_++|[./\\\\@'\u2019-])"
 _TAIL = "(?:\\+\\+|#(?!\\w))?"  # C++, C#
 _CHUNK = re.compile(f"[{_UNSPACED}]+|{_WORD}(?:{_JOINTS}{_WORD})*+{_TAIL}")
 _ASCII_CHUNK = re.compile(r"[A-Za-z0-9]++(?:(?:_++|[./\\@'-])[A-Za-z0-9]++)*+(?:\+\+|#(?!\w))?")
-_CHUNK_OR_BREAK = re.compile(f"\n|{_CHUNK.pattern}")
-_ASCII_CHUNK_OR_BREAK = re.compile(f"\n|{_ASCII_CHUNK.pattern}")
 
 _UNSPACED_START = re.compile(f"[{_UNSPACED}]")
 _STANDS_ALONE = re.compile(f"[{_HAN}{_HANGUL}]")
@@ -101,6 +100,14 @@ _ACCENTS = re.compile(
 )  # the breve of the Cyrillic short i is no accent
 # Soft hyphen, joiners, variation selectors; and digits that a keycap turns into emoji.
 _INVISIBLE = re.compile("[\u00ad\u200c\u200d\u2060\ufe00-\ufe0f\ufeff]+|[0-9]\ufe0f?\u20e3")
+BREAK = "\0"
+"""Stands behind the terms of each sentence, see :class:`Occurrences`; no term is like it."""
+_JOINED_CHARS = frozenset("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_./\\@'-+#=")
+# What stands in no compound becomes a blank: splitting at blanks takes a fraction of the time that matching compounds
+# does. The equals sign stays, so that a blob, in which it can stand, is in one piece.
+_SPREAD = "".join(BREAK if char == "\n" else char if char in _JOINED_CHARS else " " for char in map(chr, range(128)))
+_ASCII_CLASSES = "".join("d" if char.isdigit() else "U" if char.isupper() else "l" for char in map(chr, range(128)))
+_ASCII_SHAPES = _ASCII_CLASSES[: ord("s")] + "s" + _ASCII_CLASSES[ord("s") + 1 :]
 _UNDECOMPOSED = str.maketrans(
     {"ø": "o", "ł": "l", "đ": "d", "ð": "d", "þ": "th", "æ": "ae", "œ": "oe", "\u0131": "i", "ħ": "h", "ŧ": "t"}
 )
@@ -114,8 +121,20 @@ class TermPlaces(NamedTuple):
     """A bit for each sentence, see :func:`palace_daemon.core.sentences.bucket_masks`."""
 
 
-_ONCE = 1 << sentences.BUCKETS
-"""Above the bits of a mask."""
+ONCE = 1 << sentences.BUCKETS
+"""Above the bits of a mask: in one number, so many times this, and the bits of the sentences."""
+
+
+class Occurrences(NamedTuple):
+    """The terms of a text as they stand in it, sentence by sentence: what :func:`term_places` adds up."""
+
+    terms: list[str]
+    """In order, with repetitions, and :data:`BREAK` behind each sentence; behind all those of labels, once more."""
+    numbers: list[int]
+    """What each term before a break adds: :data:`ONCE` and the sentence's bit; of a label the bits of its paragraph."""
+    length: int
+    """How many terms the text has."""
+
 
 _Pair = tuple[str, str]
 """A term and the piece of text it stands for."""
@@ -123,16 +142,12 @@ _Pair = tuple[str, str]
 
 def terms(text: str) -> list[str]:
     """Return the terms of ``text`` in order, with repetitions; a compound's whole comes before its parts."""
-    return list(chain.from_iterable(map(_TERMS.__getitem__, _chunks(text))))
+    return [term for term in _terms_of(text.split("\n")) if term != BREAK]
 
 
 def term_counts(text: str) -> dict[str, int]:
     """Return each term of ``text`` and how often it occurs, in order of first occurrence."""
-    counts: dict[str, int] = {}
-    for chunk, times in Counter(_chunks(text)).items():
-        for term in _TERMS[chunk]:
-            counts[term] = counts.get(term, 0) + times
-    return counts
+    return dict(Counter(terms(text)))
 
 
 def term_places(text: str) -> dict[str, TermPlaces]:
@@ -141,39 +156,57 @@ def term_places(text: str) -> dict[str, TermPlaces]:
     The counts are those of :func:`term_counts`. What labels a paragraph, such as a speaker's name before a colon,
     counts as standing in each of its sentences.
     """
+    found = occurrences(text)
+    held: dict[str, int] = {}
+    known = held.get
+    coming = iter(found.numbers)
+    number = next(coming, 0)
+    mask, times = number % ONCE, number - number % ONCE
+    for term in found.terms:
+        if term == BREAK:
+            number = next(coming, 0)
+            mask, times = number % ONCE, number - number % ONCE
+        else:
+            held[term] = (known(term, 0) | mask) + times
+    return {term: _PLACES[number] for term, number in held.items()}
+
+
+def occurrences(text: str) -> Occurrences:
+    """Return the terms of ``text`` with the sentences that hold them, not yet added up."""
+    if ": " not in text:  # no label, so that paragraphs need not be told apart
+        pieces = sentences.pieces(text)
+        found = _terms_of(pieces)
+        return Occurrences(found, [ONCE | bit for bit in sentences.bucket_masks(len(pieces))], len(found) - len(pieces))
     paragraphs = [(sentences.label_of(part)[0], sentences.pieces(part)) for part in text.split("\n\n")]
     pieces = list(chain.from_iterable(pieces for _, pieces in paragraphs))
+    found = _terms_of(pieces)
+    length = len(found) - len(pieces)
     bits = sentences.bucket_masks(len(pieces))
-    held = _held(pieces, bits)
+    numbers = [ONCE | bit for bit in bits]
     first = 0
     for label, own in paragraphs:
         last = first + len(own)
         if label and own:
-            whole = functools.reduce(operator.or_, bits[first:last])
-            for term in term_counts(label):
-                held[term] |= whole
+            found += (*terms(label), BREAK)
+            numbers.append(functools.reduce(operator.or_, bits[first:last]))
         first = last
-    return {term: _PLACES[number] for term, number in held.items()}
+    return Occurrences(found, numbers, length)
 
 
-def _held(pieces: Sequence[str], bits: Sequence[int]) -> dict[str, int]:
-    """Return each term of the pieces, and in one number how often it occurs and the bits of the pieces that hold it.
+def _terms_of(pieces: Sequence[str]) -> list[str]:
+    """Return the terms of pieces of a text, none of which has a line break, with :data:`BREAK` behind each piece.
 
-    A piece holds no line break, so that breaks can tell one from the next in a single pass over many of them: over
-    neighbours that are of ASCII alone, or are not, since the pattern for those is several times as fast.
+    Neighbours are cut in one pass as long as they are of ASCII alone, which takes a fraction of the time.
     """
-    held: dict[str, int] = {}
-    known = held.get
-    coming = iter(bits)
-    mask = next(coming, 0)
-    runs = ("\n".join(run) for _, run in groupby(pieces, str.isascii))
-    for chunk in chain.from_iterable(_chunks(f"{run}\n", _CHUNK_OR_BREAK, _ASCII_CHUNK_OR_BREAK) for run in runs):
-        if chunk == "\n":
-            mask = next(coming, 0)
+    found: list[str] = []
+    for is_ascii, run in groupby(pieces, str.isascii):
+        if is_ascii:
+            words: Iterable[str] = (" \n ".join(run) + " \n").translate(_SPREAD).split()
         else:
-            for term in _TERMS[chunk]:
-                held[term] = (known(term, 0) | mask) + _ONCE
-    return held
+            lines = _cleaned("\n".join(run)).split("\n")
+            words = chain.from_iterable((*_CHUNK.findall(line), BREAK) for line in lines)
+        found.extend(chain.from_iterable(map(_TERMS.__getitem__, words)))
+    return found
 
 
 def surfaces(text: str) -> dict[str, str]:
@@ -189,16 +222,18 @@ def surfaces(text: str) -> dict[str, str]:
     return found
 
 
-def _chunks(text: str, any_chunk: re.Pattern[str] = _CHUNK, ascii_chunk: re.Pattern[str] = _ASCII_CHUNK) -> list[str]:
+def _chunks(text: str) -> list[str]:
     """Cut ``text`` into compounds and runs of unspaced script."""
-    if text.isascii():
-        pattern = ascii_chunk
-    else:
-        pattern = any_chunk
+    return (_ASCII_CHUNK if text.isascii() else _CHUNK).findall(_cleaned(text))
+
+
+def _cleaned(text: str) -> str:
+    """Return ``text`` in NFKC, without what is not seen, and with blobs shortened; line breaks stay."""
+    if not text.isascii():
         text = _INVISIBLE.sub("", unicodedata.normalize("NFKC", text))
     if max(map(len, text.split()), default=0) >= _BLOB_CHARS:
         text = _BLOB.sub(_shorten_blob, text)
-    return pattern.findall(text)
+    return text
 
 
 def _shorten_blob(match: re.Match[str]) -> str:
@@ -211,21 +246,34 @@ def _shorten_blob(match: re.Match[str]) -> str:
 
 def _flips(word: str) -> float:
     """Return the share of neighbours in ``word`` that differ in class (lower case, upper case, digit)."""
-    classes = [(char.isdigit(), char.isupper()) for char in word]
+    classes = word.translate(_ASCII_CLASSES) if word.isascii() else [(char.isdigit(), char.isupper()) for char in word]
     flips = sum(one != other for one, other in pairwise(classes))
     return flips / max(1, len(word) - 1)
 
 
-def _expanded(chunk: str) -> tuple[str, ...]:
-    """Return the terms of one chunk; most are plain words, and soon done."""
-    if chunk.isascii() and chunk.isalpha() and (chunk.islower() or chunk.istitle()):
-        terms: Iterable[str] = (_stem(chunk.lower()[:TERM_CHARS_MAX]),)
-    elif _is_unspaced(chunk):
-        terms = _grams(chunk)
+def _expanded(word: str) -> tuple[str, ...]:
+    """Return the terms of one compound, or of what blanks enclose where all else stands for one; most are plain words.
+
+    A blob and whatever else is no compound as a whole gives the terms of the compounds in it.
+    """
+    terms: Iterable[str]
+    if _is_plain(word):
+        terms = (_stem(word.lower()[:TERM_CHARS_MAX]),)
+    elif word == BREAK:
+        terms = (word,)
+    elif _is_unspaced(word):
+        terms = _grams(word)
+    elif not word.isascii() or (chunks := _chunks(word)) == [word]:  # what is not of ASCII was cut into compounds
+        terms = (term for term, _ in _expand(word))
     else:
-        terms = (term for term, _ in _expand(chunk))
+        return tuple(chain.from_iterable(map(_TERMS.__getitem__, chunks)))
     # Interned, since the stored form of a corpus holds each term many times.
     return tuple(map(sys.intern, terms))
+
+
+def _is_plain(word: str) -> bool:
+    """Return whether a word is its only part."""
+    return word.isascii() and word.isalpha() and (word.islower() or word.istitle())
 
 
 class _Terms(Remembered[tuple[str, ...]]):
@@ -241,10 +289,10 @@ _TERMS = _Terms(_expanded, entries=_CACHED_CHUNKS, longest=_CACHED_CHUNK_CHARS)
 
 
 class _PlacesByNumber(dict[int, TermPlaces]):
-    """The places that a number of :func:`_held` stands for. Most terms of most texts stand once, in one sentence."""
+    """The places that a number stands for, see :data:`ONCE`. Most terms of most texts stand once, in one sentence."""
 
     def __missing__(self, number: int) -> TermPlaces:
-        found = TermPlaces(number // _ONCE, number % _ONCE)
+        found = TermPlaces(number // ONCE, number % ONCE)
         if len(self) < _CACHED_PLACES:
             self[number] = found
         return found
@@ -303,6 +351,9 @@ def _expand_segment(segment: str) -> Iterator[_Pair]:
 
 def _expand_piece(piece: str) -> Iterator[_Pair]:
     """Yield a name in kebab, snake or camel case, and its words."""
+    if _is_plain(piece):
+        yield _stem(piece.lower()[:TERM_CHARS_MAX]), piece
+        return
     if clitic := _CLITIC.fullmatch(piece):
         # "user's" speaks of the user; "don't" is a word of its own, typed "dont" as often as not.
         piece = clitic.group(1) + ("t" if clitic.group(2) in "tT" else "")
@@ -315,7 +366,7 @@ def _expand_piece(piece: str) -> Iterator[_Pair]:
         yield _stem(_fold(_FREE_JOINT.sub("", piece).replace("_", "-").replace("\u2019", "-"))), piece
     for part in parts:
         yield _stem(_fold(part)[:TERM_CHARS_MAX]), part
-        if numbered := _NUMBERED.fullmatch(part):
+        if part[-1].isdigit() and (numbered := _NUMBERED.fullmatch(part)):
             name, number = numbered.groups()
             yield _stem(_fold(name)[:TERM_CHARS_MAX]), name
             yield number[:TERM_CHARS_MAX], number
@@ -327,7 +378,7 @@ def _parts(word: str) -> list[str]:
         return [word]
     if _HEX.fullmatch(word) or (len(word) >= _ID_CHARS and _flips(word) > _ID_FLIPS):
         return [word]
-    shape = "".join(map(_shape, word))
+    shape = word.translate(_ASCII_SHAPES) if word.isascii() else "".join(map(_shape, word))
     return [word[match.start() : match.end()] for match in _PART.finditer(shape)]
 
 
@@ -349,11 +400,26 @@ def _fold(word: str) -> str:
 
 @functools.lru_cache(maxsize=_CACHED_STEMS)
 def _stem(word: str) -> str:
-    """Return the stem of a folded word. Stemmers are not for several threads, so each call takes a new one."""
+    """Return the stem of a folded word."""
     if len(word) < 3 or not word.isalpha():
         return word
     if word.isascii():
-        return str(Stemmer.Stemmer("english").stemWord(word))
+        return _stemmed(_ENGLISH, "english", word)
     if "\u0400" <= word[0] <= "\u04ff":
-        return str(Stemmer.Stemmer("russian").stemWord(word))
+        return _stemmed(_RUSSIAN, "russian", word)
     return word
+
+
+def _stemmed(pool: deque[Stemmer.Stemmer], language: str, word: str) -> str:
+    """Return the stem of a word. Stemmers are not for several threads at once, so each call takes one for itself."""
+    try:
+        stemmer = pool.pop()
+    except IndexError:
+        stemmer = Stemmer.Stemmer(language, 0)  # what it would remember we do
+    stem = str(stemmer.stemWord(word))
+    pool.append(stemmer)
+    return stem
+
+
+_ENGLISH: deque[Stemmer.Stemmer] = deque(maxlen=_POOLED_STEMMERS)
+_RUSSIAN: deque[Stemmer.Stemmer] = deque(maxlen=_POOLED_STEMMERS)

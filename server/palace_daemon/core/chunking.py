@@ -32,6 +32,7 @@ LEAD_CHARS_MAX = 300
 MAX_CHARS_MIN = 100
 """Smallest drawer that can be asked for."""
 
+_CACHED_LADDERS = 256
 _MAX_TOKENS_MIN = 24  # a quarter for the lead, two specials, and any one character with its marks
 _QUOTE = "> "
 _GAP = "\n\n"
@@ -256,7 +257,7 @@ class _Cutter:
                 return middle
         return end
 
-    def _sizes(self, text: str, start: int, frame: _Frame, room: int) -> list[int]:
+    def _sizes(self, text: str, start: int, frame: _Frame, room: int) -> Sequence[int]:
         """Return sizes for a piece, from the largest on the ladder that fits in tokens downwards.
 
         The ladder depends on ``room`` alone, and a rung is taken when it fits and the one above does not. So the choice
@@ -314,9 +315,10 @@ class _Cutter:
         self._counted.clear()
 
 
-def _ladder(room: int) -> list[int]:
+@functools.lru_cache(maxsize=_CACHED_LADDERS)
+def _ladder(room: int) -> tuple[int, ...]:
     """Return falling sizes from ``room`` to 1, each about nine tenths of the one before."""
     sizes = [max(1, room)]
     while sizes[-1] > 1:
         sizes.append(min(sizes[-1] - 1, sizes[-1] * 9 // 10))
-    return sizes
+    return tuple(sizes)

@@ -38,6 +38,9 @@ _LETTERS_SHARE_MIN = 0.7
 """Share of letters and spaces: below it a line is a path, a log, a diff or a table. "Use 2.4.1, not 2.3." has 0.5 and
 is no loss: its words are found by words."""
 
+_BETWEEN_LETTERS = " '\u2019,."
+_NO_LETTERS = bytes(code for code in range(128) if not chr(code).isalpha() and chr(code) not in _BETWEEN_LETTERS)
+
 _STOPS = ".!?\u3002\uff01\uff1f\uff61"
 _ENDS = ")\\]\"'\u201d\u2019\u00bb*_`"  # what may stand behind the last stop of a sentence
 _SENTENCE = re.compile(rf"[^\n{_STOPS}]+(?:[.!?](?![\s{_ENDS}]|$)[^\n{_STOPS}]*)*[{_STOPS}]*[{_ENDS}]*")
@@ -149,7 +152,10 @@ def _without_fences(text: str) -> str:
 
 def _is_statement(sentence: str) -> bool:
     """Return whether a text says something in words."""
-    letters = sum(char.isalpha() or char in " '\u2019,." for char in sentence)
+    if sentence.isascii():
+        letters = len(sentence.encode().translate(None, _NO_LETTERS))
+    else:
+        letters = sum(char.isalpha() or char in _BETWEEN_LETTERS for char in sentence)
     if letters < _LETTERS_SHARE_MIN * len(sentence):
         return False
     return len(_WORD.findall(sentence)) >= _WORDS_MIN or len(_UNSPACED.findall(sentence)) >= _UNSPACED_MIN

@@ -10,9 +10,10 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 from palace_daemon.core import analysis, chunking
+from palace_daemon.core import statements as core_statements
 from palace_daemon.core.ports import TokenCounter
 from palace_daemon.core.statements import STATEMENTS_VERSION
-from palace_daemon.model import CutMode, DrawerSpan
+from palace_daemon.model import CutMode, DrawerSpan, UserKind
 from palace_daemon.store import postings, statements, vectors
 from palace_daemon.store.postings import PostingsEdit
 from palace_daemon.store.spans import SPAN_COLUMNS, span_of, span_values, text_hash
@@ -25,11 +26,12 @@ if TYPE_CHECKING:
 _ASSIGN_SPAN = ", ".join(f"{name}=?" for name in SPAN_COLUMNS.split(", "))
 
 
-class _Telling(NamedTuple):
-    """An exchange as it was before it changed."""
+class Telling(NamedTuple):
+    """An exchange as it is stored, or was before it changed."""
 
     user_text: str
     reply_text: str
+    user_kind: UserKind
     cut: str
     shown: tuple[int, str, int | None]
     """What mirrors hold of the exchange with each of its drawers: session, project, start."""
@@ -39,7 +41,7 @@ class _Stored(NamedTuple):
     drawer_id: int
     text_hash: bytes
     span: DrawerSpan
-    telling: _Telling
+    telling: Telling
 
     def text(self) -> str:
         return chunking.render(self.telling.user_text, self.telling.reply_text, self.span)
@@ -88,12 +90,12 @@ class DrawerStore:
         return {drawer.span.ordinal: drawer for drawer in stored}
 
     @staticmethod
-    def _telling(connection: Connection, exchange_id: int) -> _Telling:
-        session_id, project, started_at, cut, user, reply = connection.execute(
-            "SELECT session_id, project, started_at, cut, user_text, reply_text FROM exchanges WHERE id=?",
+    def _telling(connection: Connection, exchange_id: int) -> Telling:
+        session_id, project, started_at, cut, user, reply, kind = connection.execute(
+            "SELECT session_id, project, started_at, cut, user_text, reply_text, user_kind FROM exchanges WHERE id=?",
             (exchange_id,),
         ).fetchone()
-        return _Telling(user, reply, cut, (session_id, project, started_at))
+        return Telling(user, reply, kind, cut, (session_id, project, started_at))
 
     def cut_anew(self, connection: Connection, exchange_id: int, old: StoredDrawers, report: SaveReport) -> None:
         """Cut the exchange as its session stands now; only drawers whose text changed are indexed again.
@@ -105,8 +107,29 @@ class DrawerStore:
             report: Is added to.
         """
         now = self._telling(connection, exchange_id)
-        session_id, _, started_at = now.shown
-        mode = self._mode(connection, session_id)
+        self.cut_as(connection, exchange_id, now, self.mode(connection, now.shown[0]), old, report)
+
+    def cut_as(
+        self,
+        connection: Connection,
+        exchange_id: int,
+        now: Telling,
+        mode: CutMode,
+        old: StoredDrawers | None,
+        report: SaveReport,
+    ) -> None:
+        """Do as :meth:`cut_anew` does, where it is known how the exchange and its session stand.
+
+        Args:
+            connection: The write connection, in a transaction.
+            exchange_id: The exchange.
+            now: What is stored of it.
+            mode: What :meth:`mode` says of its session.
+            old: See :meth:`cut_anew`; None if the exchange is new.
+            report: Is added to.
+        """
+        is_new, old = old is None, old or {}
+        started_at = now.shown[2]
         if mode != now.cut:
             connection.execute("UPDATE exchanges SET cut=? WHERE id=?", (mode, exchange_id))
         before = next((drawer.telling for drawer in old.values()), None)
@@ -121,14 +144,15 @@ class DrawerStore:
             self._wanted.add(hash_, started_at)
         for drawer in left.values():
             self._remove(connection, drawer, report)
-        unsaid = statements.refresh(connection, exchange_id, started_at, self._wanted)
+        said = core_statements.statements(now.user_text, now.reply_text, now.user_kind)
+        unsaid = statements.refresh(connection, exchange_id, said, started_at, self._wanted, is_new=is_new)
         freed |= unsaid or set()
         for hash_ in sorted(freed):  # only now: a text that moved to another drawer keeps its vector
             self._wanted.drop_if_orphan(connection, hash_)
         if before is not None and (before.shown != now.shown or unsaid is not None):
             self.touch(connection, exchange_id)
 
-    def _kept(self, before: _Telling | None, old: StoredDrawers, now: _Telling, mode: CutMode) -> Sequence[DrawerSpan]:
+    def _kept(self, before: Telling | None, old: StoredDrawers, now: Telling, mode: CutMode) -> Sequence[DrawerSpan]:
         """Return the first drawers that stay as they are, as far as that can be told without cutting anew."""
         if before is None or (before.user_text, before.cut) != (now.user_text, mode):
             return ()
@@ -137,7 +161,7 @@ class DrawerStore:
 
     def recut_session(self, connection: Connection, session_id: int, report: SaveReport) -> None:
         """Cut anew every exchange of the session that was cut in another mode."""
-        mode = self._mode(connection, session_id)
+        mode = self.mode(connection, session_id)
         # Two ranges of an index instead of one "unequal", which would read all turns of the session.
         rows = connection.execute(
             "SELECT id FROM exchanges WHERE session_id=?1 AND cut<?2"
@@ -145,7 +169,8 @@ class DrawerStore:
             (session_id, mode),
         ).fetchall()
         for (exchange_id,) in rows:
-            self.cut_anew(connection, exchange_id, self.stored(connection, exchange_id), report)
+            now, old = self._telling(connection, exchange_id), self.stored(connection, exchange_id)
+            self.cut_as(connection, exchange_id, now, mode, old, report)
 
     def remove(self, connection: Connection, exchange_id: int, report: SaveReport) -> None:
         """Remove all drawers of an exchange that is about to go, with their words, and vectors that no text needs."""
@@ -171,13 +196,17 @@ class DrawerStore:
         vectors.drop_orphans(connection)
         connection.execute("UPDATE state SET index_version=?", (self.index_version,))
 
-    def _mode(self, connection: Connection, session_id: int) -> CutMode:
+    def mode(self, connection: Connection, session_id: int) -> CutMode:
         """Say how the session is cut: by the turns that stand, so that it is cut as if the others had never been."""
         (turns,) = connection.execute(
             "SELECT count(*) FROM"
             " (SELECT 1 FROM exchanges WHERE session_id=? AND user_text<>'' AND is_superseded=0 LIMIT ?)",
             (session_id, self._min_user_turns),
         ).fetchone()
+        return self.mode_of(turns)
+
+    def mode_of(self, turns: int) -> CutMode:
+        """Say how a session is cut of which so many turns stand."""
         return "exchange" if turns >= self._min_user_turns else "paragraph"
 
     def _put(
@@ -195,22 +224,21 @@ class DrawerStore:
             if old.span != span:
                 connection.execute(f"UPDATE drawers SET {_ASSIGN_SPAN} WHERE id=?", (*span_values(span), old.drawer_id))
             return
-        terms = analysis.term_places(text)
-        length = sum(places.times for places in terms.values())
+        found = analysis.occurrences(text)
         if old is None:
             cursor = connection.execute(
                 f"INSERT INTO drawers({SPAN_COLUMNS}, exchange_id, text_hash, length, generation)"
                 " VALUES (?,?,?,?,?,?,?,?,?,?,?)",
-                (*span_values(span), exchange_id, hash_, length, self._generation),
+                (*span_values(span), exchange_id, hash_, found.length, self._generation),
             )
-            self._edit.replace(int(cursor.lastrowid or 0), {}, terms)
+            self._edit.add(int(cursor.lastrowid or 0), found)
             report.drawers_added += 1
             return
         connection.execute(
             f"UPDATE drawers SET {_ASSIGN_SPAN}, text_hash=?, length=?, generation=? WHERE id=?",
-            (*span_values(span), hash_, length, self._generation, old.drawer_id),
+            (*span_values(span), hash_, found.length, self._generation, old.drawer_id),
         )
-        self._edit.replace(old.drawer_id, analysis.term_places(old.text()), terms)
+        self._edit.replace(old.drawer_id, analysis.term_places(old.text()), analysis.term_places(text))
 
     def _remove(self, connection: Connection, drawer: _Stored, report: SaveReport) -> None:
         connection.execute("DELETE FROM drawers WHERE id=?", (drawer.drawer_id,))

@@ -14,9 +14,9 @@ from collections.abc import Callable
 import msgspec
 from msgspec import Struct
 
-from palace_daemon.model import Exchange, ExchangeKey, ParseResult, SessionFacts
-from palace_daemon.store import redactions, scrubbing, sources, tombstones, variants
-from palace_daemon.store.drawers import DrawerStore, StoredDrawers
+from palace_daemon.model import CutMode, Exchange, ExchangeKey, ParseResult, SessionFacts
+from palace_daemon.store import redactions, scrubbing, sources, tellings, tombstones, variants
+from palace_daemon.store.drawers import DrawerStore, StoredDrawers, Telling
 from palace_daemon.store.sqlite import Connection
 from palace_daemon.store.variants import content_hash
 
@@ -60,11 +60,20 @@ class SaveReport(Struct, kw_only=True):
 
 
 class _Changes:
-    """What one save has changed: exchanges with the drawers they had before, and sessions whose turns may differ."""
+    """What one save knows, and has changed."""
 
-    def __init__(self) -> None:
-        self.drawers: dict[int, StoredDrawers] = {}
+    def __init__(self, connection: Connection, result: ParseResult) -> None:
+        self.drawers: dict[int, StoredDrawers | None] = {}
+        """Of exchanges that are to be cut what they had before; None for new ones."""
         self.sessions: set[int] = set()
+        """Those whose turns may differ."""
+        self.new: dict[int, Telling] = {}
+        """What is stored of new exchanges."""
+        self.session_rows: dict[tuple[str, str], int] = {}
+        """By agent and the session's own id."""
+        self.turns = Counter(one.session_id for one in result.exchanges if one.user_text and not one.is_superseded)
+        """How many of a session are told here."""
+        self.is_anything_forgotten = not tombstones.is_empty(connection)
 
 
 class ExchangeStore:
@@ -97,18 +106,30 @@ class ExchangeStore:
             self._save_session(connection, facts)
         for key in result.withdrawn_keys:
             self._withdraw(connection, source_id, key, report)
-        changes = _Changes()
+        changes = _Changes(connection, result)
         for exchange in result.exchanges:
             report.sessions.add((exchange.agent, exchange.session_id))
             self._save_exchange(connection, source_id, reading, exchange, changes, report)
-        for exchange_id, old in changes.drawers.items():
-            self._drawers.cut_anew(connection, exchange_id, old, report)
+        self._cut(connection, changes, report)
         for session_id in sorted(changes.sessions):
             self._drawers.recut_session(connection, session_id, report)
         for key in result.superseded_keys:
             self._supersede(connection, source_id, key, report)
         for facts in result.sessions:
             self._save_title(connection, facts, report)
+
+    def _cut(self, connection: Connection, changes: _Changes, report: SaveReport) -> None:
+        """Cut what changed; how a session is cut is the same for all its exchanges."""
+        modes: dict[int, CutMode] = {}
+        for exchange_id, old in changes.drawers.items():
+            now = changes.new.get(exchange_id)
+            if now is None:
+                self._drawers.cut_anew(connection, exchange_id, old or {}, report)
+                continue
+            session_id = now.shown[0]
+            if session_id not in modes:
+                modes[session_id] = self._drawers.mode(connection, session_id)
+            self._drawers.cut_as(connection, exchange_id, now, modes[session_id], old, report)
 
     def _save_title(self, connection: Connection, facts: SessionFacts, report: SaveReport) -> None:
         """Store a session's title, unless it tells of what is not kept: then no byte of it reaches the file.
@@ -257,32 +278,45 @@ class ExchangeStore:
         if self._is_ignored(connection, exchange):
             report.leave_out(exchange, "ignored_project")
             return
-        session_id = self._session_row(connection, exchange.agent, exchange.session_id) or self._save_session(
-            connection, SessionFacts(agent=exchange.agent, session_id=exchange.session_id, cwd=exchange.cwd)
-        )
+        session_id = self._session_to_save(connection, exchange, changes)
         report.sessions_to_settle.add(session_id)
-        exchange_id = self._find(connection, source_id, exchange, report)
+        known = variants.of_key(connection, exchange.key)
+        exchange_id = self._find(connection, source_id, exchange, known, report)
         if exchange_id is None:
-            told, exchange = exchange, self._as_variant(connection, exchange)
-            if tombstones.cover(connection, exchange):
+            told, exchange = exchange, self._as_variant(connection, exchange) if known else exchange
+            if changes.is_anything_forgotten and tombstones.cover(connection, exchange):
                 report.leave_out(told, "forgotten")
                 return
-            exchange_id = self._insert(connection, source_id, session_id, exchange)
-            self._save_provenance(connection, exchange_id, source_id, session_id, reading, exchange)
-            changes.drawers[exchange_id] = {}
-            changes.sessions.add(session_id)
+            exchange_id = self._insert(connection, source_id, session_id, exchange, changes)
+            variants.add_key(connection, exchange_id, exchange.key, is_first=not known)
+            tellings.save(connection, exchange_id, source_id, session_id, reading, exchange)
             report.added += 1
             report.superseded += exchange.is_superseded
             return
-        self._save_provenance(connection, exchange_id, source_id, session_id, reading, exchange)
-        self._take_over_twin(connection, exchange_id, source_id)
+        tellings.save(connection, exchange_id, source_id, session_id, reading, exchange)
+        tellings.take_over_twin(connection, exchange_id, source_id)
         variants.add_key(connection, exchange_id, exchange.key)
         self._take_from_owner(connection, exchange_id, source_id, session_id, exchange, changes, report)
         self.refresh_superseded(connection, exchange_id, report)
 
-    def _find(self, connection: Connection, source_id: int, exchange: Exchange, report: SaveReport) -> int | None:
+    def _session_to_save(self, connection: Connection, exchange: Exchange, changes: _Changes) -> int:
+        """Return the row of the exchange's session, inserted where nothing was told of it."""
+        name = (exchange.agent, exchange.session_id)
+        if name not in changes.session_rows:
+            facts = SessionFacts(agent=exchange.agent, session_id=exchange.session_id, cwd=exchange.cwd)
+            changes.session_rows[name] = self._session_row(connection, *name) or self._save_session(connection, facts)
+        return changes.session_rows[name]
+
+    def _find(
+        self,
+        connection: Connection,
+        source_id: int,
+        exchange: Exchange,
+        known: list[tuple[int, int]],
+        report: SaveReport,
+    ) -> int | None:
         """Find the stored exchange that this source tells of; None for a new one, or a reply that goes another way."""
-        stored = variants.of_key(connection, exchange.key) or copies(connection, exchange)
+        stored = known or variants.copies(connection, exchange)
         if len(stored) > 1:
             report.families.add(variants.family_of(exchange.key))
         for exchange_id, owner in stored:
@@ -300,7 +334,7 @@ class ExchangeStore:
     @staticmethod
     def _as_variant(connection: Connection, exchange: Exchange) -> Exchange:
         """Give the exchange a key of its own where its key names a reply that went another way."""
-        if connection.execute("SELECT 1 FROM exchange_keys WHERE key=?", (exchange.key,)).fetchone() is None:
+        if not variants.has_key(connection, exchange.key):
             return exchange
         name = content_hash(exchange.session_id).hex()[:8]
         return msgspec.structs.replace(exchange, key=ExchangeKey(f"{exchange.key}{variants.VARIANT}{name}"))
@@ -310,8 +344,13 @@ class ExchangeStore:
         """Note that the source, which is not the owner, tells another reply now."""
         connection.execute("DELETE FROM provenance WHERE exchange_id=? AND source_id=?", (exchange_id, source_id))
 
-    def _insert(self, connection: Connection, source_id: int, session_id: int, exchange: Exchange) -> int:
+    def _insert(
+        self, connection: Connection, source_id: int, session_id: int, exchange: Exchange, changes: _Changes
+    ) -> int:
+        # Mostly right, and put right when the exchange is cut: it depends on the other turns of the session.
+        cut = self._drawers.mode_of(changes.turns[exchange.session_id])
         columns = self._columns(exchange) | {
+            "cut": cut,
             "public_id": variants.public_id(exchange.key),
             "key": exchange.key,
             "session_id": session_id,
@@ -322,7 +361,10 @@ class ExchangeStore:
         marks = ", ".join("?" * len(columns))
         cursor = connection.execute(f"INSERT INTO exchanges({names}) VALUES ({marks})", tuple(columns.values()))
         exchange_id = int(cursor.lastrowid or 0)
-        variants.add_key(connection, exchange_id, exchange.key)
+        shown = (session_id, str(columns["project"]), exchange.started_at)
+        changes.new[exchange_id] = Telling(exchange.user_text, exchange.reply_text, exchange.user_kind, cut, shown)
+        changes.drawers[exchange_id] = None
+        changes.sessions.add(session_id)
         return exchange_id
 
     def _columns(self, exchange: Exchange) -> dict[str, object]:
@@ -352,49 +394,6 @@ class ExchangeStore:
                 exchange.flags, (exchange.user_text, exchange.reply_text), exchange.tools, exchange.attachments
             ),
         }
-
-    @staticmethod
-    def _save_provenance(
-        connection: Connection, exchange_id: int, source_id: int, session_id: int, reading: int, exchange: Exchange
-    ) -> None:
-        connection.execute(
-            "INSERT INTO provenance(exchange_id, source_id, session_id, reading, line_start, line_end, byte_start,"
-            " byte_end, chars, is_closed, is_superseded) VALUES (?,?,?,?,?,?,?,?,?,?,?)"
-            " ON CONFLICT(exchange_id, source_id) DO UPDATE SET"
-            " session_id=excluded.session_id, reading=excluded.reading,"
-            " line_start=excluded.line_start, line_end=excluded.line_end, byte_start=excluded.byte_start,"
-            " byte_end=excluded.byte_end, chars=excluded.chars, is_closed=excluded.is_closed,"
-            " is_superseded=excluded.is_superseded",
-            (
-                exchange_id,
-                source_id,
-                session_id,
-                reading,
-                exchange.line_start,
-                exchange.line_end,
-                exchange.byte_start,
-                exchange.byte_end,
-                len(exchange.user_text) + len(exchange.reply_text),
-                int(exchange.status != "open"),
-                int(exchange.is_superseded),
-            ),
-        )
-
-    @staticmethod
-    def _take_over_twin(connection: Connection, exchange_id: int, source_id: int) -> None:
-        """Let a file of this machine stand for what was imported of it, unless that told more."""
-        twins = connection.execute(
-            "SELECT p.source_id FROM sources here JOIN sources twin ON twin.path=here.path AND twin.origin<>''"
-            " JOIN provenance p ON p.source_id=twin.id AND p.exchange_id=?1 WHERE here.id=?2 AND here.origin=''"
-            " AND p.chars<=(SELECT chars FROM provenance WHERE exchange_id=?1 AND source_id=?2)",
-            (exchange_id, source_id),
-        ).fetchall()
-        for (twin,) in twins:
-            connection.execute("DELETE FROM provenance WHERE exchange_id=? AND source_id=?", (exchange_id, twin))
-            connection.execute(
-                "UPDATE exchanges SET owner_source_id=? WHERE id=? AND owner_source_id=?",
-                (source_id, exchange_id, twin),
-            )
 
     def _take_from_owner(
         self,
@@ -426,6 +425,7 @@ class ExchangeStore:
         if source_id not in {owner, stored_owner}:
             return
         columns = self._columns(exchange) | {"session_id": session_id, "owner_source_id": source_id}
+        changes.new.pop(exchange_id, None)
         assignments = ", ".join(f"{name}=?" for name in columns)
         if exchange_id not in changes.drawers:
             changes.drawers[exchange_id] = self._drawers.stored(connection, exchange_id)
@@ -465,30 +465,3 @@ class ExchangeStore:
         ).fetchone()
         if row is not None:
             report.sources_to_reread.add(int(row[0]))
-
-
-def copies(connection: Connection, exchange: Exchange) -> list[tuple[int, int]]:
-    """Return what may be the same exchange with another id in another session, each with its owner."""
-    if not _may_be_copied(exchange):
-        return []
-    rows: list[tuple[int, int]] = connection.execute(
-        "SELECT e.id, e.owner_source_id FROM exchanges e JOIN sessions s ON s.id=e.session_id"
-        " WHERE e.user_hash=? AND e.started_at=? AND e.time_quality='exact' AND e.user_kind<>'automated'"
-        " AND s.agent=? AND s.native_id<>? ORDER BY e.id",
-        (content_hash(exchange.user_text), exchange.started_at, exchange.agent, exchange.session_id),
-    ).fetchall()
-    return rows
-
-
-def _may_be_copied(exchange: Exchange) -> bool:
-    """Return whether text and time together can tell a fork's copy.
-
-    Never text alone, and never inside one session: people do type "continue" twenty times. Agents start several
-    sub-agents with one task in the same millisecond, so words that no person typed are left out.
-    """
-    return (
-        bool(exchange.user_text)
-        and exchange.started_at is not None
-        and exchange.time_quality == "exact"
-        and exchange.user_kind not in {"automated", "note"}
-    )

@@ -5,6 +5,8 @@ Invariant: the rows of an exchange follow from its stored texts alone, so that n
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from palace_daemon.core import statements
 from palace_daemon.store.spans import text_hash
 from palace_daemon.store.sqlite import Connection
@@ -21,14 +23,30 @@ def of_exchange(connection: Connection, exchange_id: int) -> tuple[statements.St
     return statements.statements(user_text, reply_text, kind)
 
 
-def refresh(connection: Connection, exchange_id: int, started_at: int | None, wanted: Wanted) -> set[bytes] | None:
-    """Bring the rows of an exchange up to its texts, and have queued what lacks a vector.
+def refresh(
+    connection: Connection,
+    exchange_id: int,
+    found: Iterable[statements.Statement],
+    started_at: int | None,
+    wanted: Wanted,
+    *,
+    is_new: bool,
+) -> set[bytes] | None:
+    """Bring the rows of an exchange up to the statements of its texts, and have queued what lacks a vector.
+
+    Args:
+        connection: The write connection, in a transaction.
+        exchange_id: The exchange.
+        found: Its statements, by ordinal.
+        started_at: When it began.
+        wanted: What is to be queued.
+        is_new: Whether it surely has no rows yet, so that there is no need to look.
 
     Returns:
         None if nothing changed; else the hashes of what is no longer said, whose vectors may have become orphans.
     """
-    said = [(text_hash(text), int(is_wish)) for text, is_wish in of_exchange(connection, exchange_id)]
-    stored = _stored(connection, exchange_id)
+    said = [(text_hash(text), int(is_wish)) for text, is_wish in found]
+    stored = [] if is_new else _stored(connection, exchange_id)
     if stored == said:
         return None
     if stored:

@@ -14,6 +14,7 @@ from collections.abc import Sequence
 
 from msgspec import Struct
 
+from palace_daemon.model import Exchange
 from palace_daemon.store.sqlite import Connection
 
 VARIANT = "~"
@@ -53,20 +54,66 @@ def family_of(key: str) -> str:
 
 def of_key(connection: Connection, key: str) -> list[tuple[int, int]]:
     """Return the exchanges with this key or a variant of it, each with its owner; the bearer of the plain key first."""
+    bounds = (key, f"{key}{VARIANT}", f"{key}{VARIANT}{_AFTER_ALL}")
+    # Most keys are new: that is told in a fraction of the time that joining and sorting nothing takes.
+    told = "SELECT 1 FROM exchange_keys WHERE key=? OR (key>? AND key<?) LIMIT 1"
+    if connection.execute(told, bounds).fetchone() is None:
+        return []
     rows: list[tuple[int, int]] = connection.execute(
         "SELECT e.id, e.owner_source_id FROM exchange_keys k JOIN exchanges e ON e.id=k.exchange_id"
         " WHERE k.key=? OR (k.key>? AND k.key<?) GROUP BY e.id ORDER BY e.key",
-        (key, f"{key}{VARIANT}", f"{key}{VARIANT}{_AFTER_ALL}"),
+        bounds,
     ).fetchall()
     return rows
 
 
-def add_key(connection: Connection, exchange_id: int, key: str) -> None:
-    """Remember a fork's key; the smallest key names the exchange, whichever file was read first."""
+def copies(connection: Connection, exchange: Exchange) -> list[tuple[int, int]]:
+    """Return what may be the same exchange with another id in another session, each with its owner."""
+    if not _may_be_copied(exchange):
+        return []
+    rows: list[tuple[int, int]] = connection.execute(
+        "SELECT e.id, e.owner_source_id FROM exchanges e JOIN sessions s ON s.id=e.session_id"
+        " WHERE e.user_hash=? AND e.started_at=? AND e.time_quality='exact' AND e.user_kind<>'automated'"
+        " AND s.agent=? AND s.native_id<>? ORDER BY e.id",
+        (content_hash(exchange.user_text), exchange.started_at, exchange.agent, exchange.session_id),
+    ).fetchall()
+    return rows
+
+
+def _may_be_copied(exchange: Exchange) -> bool:
+    """Return whether text and time together can tell a fork's copy.
+
+    Never text alone, and never inside one session: people do type "continue" twenty times. Agents start several
+    sub-agents with one task in the same millisecond, so words that no person typed are left out.
+    """
+    return (
+        bool(exchange.user_text)
+        and exchange.started_at is not None
+        and exchange.time_quality == "exact"
+        and exchange.user_kind not in {"automated", "note"}
+    )
+
+
+def has_key(connection: Connection, key: str) -> bool:
+    """Return whether an exchange has just this key."""
+    return connection.execute("SELECT 1 FROM exchange_keys WHERE key=?", (key,)).fetchone() is not None
+
+
+def add_key(connection: Connection, exchange_id: int, key: str, *, is_first: bool = False) -> None:
+    """Remember a fork's key; the smallest key names the exchange, whichever file was read first.
+
+    Args:
+        connection: The write connection, in a transaction.
+        exchange_id: The exchange.
+        key: The key.
+        is_first: Whether the exchange is new, bears this key and has no other, so that its name stays.
+    """
     connection.execute(
         "INSERT INTO exchange_keys(key, exchange_id, public_id) VALUES (?,?,?) ON CONFLICT DO NOTHING",
         (key, exchange_id, public_id(key)),
     )
+    if is_first:
+        return
     (name,) = connection.execute("SELECT min(key) FROM exchange_keys WHERE exchange_id=?", (exchange_id,)).fetchone()
     rename(connection, exchange_id, name)
 

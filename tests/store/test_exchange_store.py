@@ -398,3 +398,19 @@ def test_texts_that_move_to_another_drawer_keep_their_vectors(open_store: Any, s
     assert len(again) == 1
     assert "wordN" in again[0]
     assert_sound(store)
+
+
+def test_a_way_whose_name_another_one_bore_before_is_stored_under_a_free_name(store: Any, save: Any) -> None:
+    save(store, "/a.jsonl", exchange("1", reply="It runs east.", session_id="s1"))
+    save(store, "/b.jsonl", exchange("1", reply="It runs west.", session_id="s2"))
+    # The first way is told no more: the second bears the plain key now, and goes on being found by its former one.
+    save(store, "/a.jsonl", reading=2)
+    save(store, "/c.jsonl", exchange("1", reply="It runs north.", session_id="s2"))
+    with store.read() as connection:
+        told = connection.execute("SELECT reply_text FROM exchanges WHERE is_superseded=0 ORDER BY 1").fetchall()
+        lost = connection.execute(
+            "SELECT count(*) FROM exchanges e WHERE NOT EXISTS"
+            " (SELECT 1 FROM exchange_keys k WHERE k.key=e.key AND k.exchange_id=e.id)"
+        ).fetchone()
+    assert [reply for (reply,) in told] == ["It runs north.", "It runs west."]
+    assert lost == (0,)

@@ -334,10 +334,9 @@ class ExchangeStore:
     @staticmethod
     def _as_variant(connection: Connection, exchange: Exchange) -> Exchange:
         """Give the exchange a key of its own where its key names a reply that went another way."""
-        if not variants.has_key(connection, exchange.key):
-            return exchange
-        name = content_hash(exchange.session_id).hex()[:8]
-        return msgspec.structs.replace(exchange, key=ExchangeKey(f"{exchange.key}{variants.VARIANT}{name}"))
+        session, reply = (content_hash(text).hex()[:8] for text in (exchange.session_id, exchange.reply_text))
+        key = variants.free_key(connection, exchange.key, (session, f"{session}{reply}"))
+        return msgspec.structs.replace(exchange, key=ExchangeKey(key))
 
     @staticmethod
     def _leave(connection: Connection, exchange_id: int, source_id: int) -> None:

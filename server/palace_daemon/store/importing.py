@@ -11,7 +11,6 @@ same path and tells as much of an exchange, its own telling stands for both.
 
 from __future__ import annotations
 
-import itertools
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, NamedTuple
@@ -35,7 +34,16 @@ from palace_daemon.store.portable import (
 )
 from palace_daemon.store.sqlite import Connection
 from palace_daemon.store.tombstones import Tombstone
-from palace_daemon.store.variants import VARIANT, add_key, content_hash, family_of, is_same_way, of_key, public_id
+from palace_daemon.store.variants import (
+    VARIANT,
+    add_key,
+    content_hash,
+    family_of,
+    free_key,
+    is_same_way,
+    of_key,
+    public_id,
+)
 
 _SHOWN = (
     "ordinal", "user_text", "user_kind", "reply_text", "reply_final_start", "model", "started_at", "ended_at",
@@ -348,11 +356,7 @@ class Importer:
     def _free_key(self, line: ExchangeLine) -> str:
         """Return the exchange's key, or a variant of it where that names a reply that went another way."""
         content = content_hash(line.user_text, line.reply_text).hex()
-        names = itertools.chain((content_hash(line.session).hex()[:8], content[:8], content), itertools.count())
-        key = line.key
-        while self._connection.execute("SELECT 1 FROM exchange_keys WHERE key=?", (key,)).fetchone() is not None:
-            key = f"{line.key}{VARIANT}{next(names)}"
-        return key
+        return free_key(self._connection, line.key, (content_hash(line.session).hex()[:8], content[:8], content))
 
     def _save_places(self, exchange_id: int, line: ExchangeLine) -> None:
         """Store where the exchange stands; of two states of one place the one that was read later."""

@@ -9,8 +9,9 @@ names the rest anew. An id that was given out is answered for ever, so former ke
 from __future__ import annotations
 
 import hashlib
+import itertools
 import unicodedata
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from msgspec import Struct
 
@@ -94,9 +95,13 @@ def _may_be_copied(exchange: Exchange) -> bool:
     )
 
 
-def has_key(connection: Connection, key: str) -> bool:
-    """Return whether an exchange has just this key."""
-    return connection.execute("SELECT 1 FROM exchange_keys WHERE key=?", (key,)).fetchone() is not None
+def free_key(connection: Connection, key: str, names: Iterable[str]) -> str:
+    """Return the key, or the first variant of it by ``names``, numbers after them, that no exchange has or had."""
+    coming = itertools.chain(names, map(str, itertools.count()))
+    free = key
+    while connection.execute("SELECT 1 FROM exchange_keys WHERE key=?", (free,)).fetchone() is not None:
+        free = f"{key}{VARIANT}{next(coming)}"
+    return free
 
 
 def add_key(connection: Connection, exchange_id: int, key: str, *, is_first: bool = False) -> None:

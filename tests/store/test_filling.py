@@ -4,12 +4,13 @@ import random
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
 import pytest
 from support.exchanges import exchange
-from support.mirrors import embed_pending, fresh, said, said_fresh, view
+from support.mirrors import DIM, embed_pending, fresh, said, said_fresh, view
 
 from palace_daemon.errors import StoreDamagedError
-from palace_daemon.store import filling, loading, matrix, mirror
+from palace_daemon.store import filling, loading, matrix, mirror, vectors
 from palace_daemon.store.mirror import Mirror
 from palace_daemon.store.reader import Readers
 
@@ -123,6 +124,78 @@ def test_a_model_that_changes_amid_the_filling_has_its_own_vectors_filled_in(sto
     assert view(snapshot) == fresh(store)
 
 
+def test_what_is_loaded_after_the_filling_waits_for_nobody(store: Any, save: Any) -> None:
+    store.use_model("m")
+    tell(store, save, 12)
+    made = Mirror()
+    made.fill_later()
+    while step(store, made):
+        pass
+    store.use_model("n")
+    embed_pending(store, random.Random(5), 1_000, "n")
+    with store.read() as connection:
+        snapshot = made.at(connection)
+    assert snapshot is not None
+    assert not snapshot.is_filling
+    assert view(snapshot) == fresh(store)
+
+
+def test_a_failure_of_another_thread_amid_the_filling_is_made_good(
+    store: Any, save: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store.use_model("m")
+    tell(store, save, 12)
+    made = Mirror()
+    made.fill_later()
+    failures = [made._let_go]  # what following does on an error
+    read = filling.Filling.read
+
+    def read_and_fail(self: Any, connection: Any) -> Any:
+        batch = read(self, connection)
+        while failures:
+            failures.pop()()
+        return batch
+
+    monkeypatch.setattr(filling.Filling, "read", read_and_fail)
+    while step(store, made):
+        pass
+    with store.read() as connection:
+        snapshot = made.at(connection)
+    assert snapshot is not None
+    assert not snapshot.is_filling
+    assert view(snapshot) == fresh(store)
+
+
+def test_a_filling_of_a_former_model_teaches_nobody_its_width(
+    store: Any, save: Any, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    store.use_model("m")
+    tell(store, save, 12)
+    made = Mirror()
+    made.fill_later()
+    read = filling.Filling.read
+    switches = [lambda: store.use_model("n")]
+
+    def read_amid_a_switch(self: Any, connection: Any) -> Any:
+        while switches:
+            switches.pop()()
+            with store.read() as other:
+                made.at(other)
+        return read(self, connection)
+
+    monkeypatch.setattr(filling.Filling, "read", read_amid_a_switch)
+    while step(store, made):
+        pass
+    with store.read() as connection:
+        wider = [hash_ for hash_, _ in vectors.pending(connection, 3)]
+    store.save_vectors("n", wider, np.eye(3, 2 * DIM, dtype=np.float32))
+    with store.read() as connection:
+        snapshot = made.at(connection)
+    assert snapshot is not None
+    assert np.count_nonzero(snapshot.has_vector) + len(said(snapshot)) >= 3
+    assert "another width" not in caplog.text
+
+
 def test_statements_whose_vector_is_damaged_are_left_out_one_by_one(store: Any, save: Any) -> None:
     store.use_model("m")
     save(store, "/a.jsonl", exchange("1", "We moved the lamp. I always trim it. It is never lit."))
@@ -187,13 +260,38 @@ def test_closing_amid_the_filling_ends_the_thread(open_store: Any, save: Any, mo
     assert not store._loading._thread.is_alive()
 
 
+def test_an_unforeseen_failure_leaves_nobody_with_words_alone(
+    open_store: Any, save: Any, monkeypatch: pytest.MonkeyPatch, wait_until: Callable[..., None]
+) -> None:
+    store = open_store()
+    store.use_model("m")
+    tell(store, save, 12)
+    store.close()
+    store = open_store()
+    store.load_words()
+    failures = [MemoryError()]
+    read = filling.Filling.read
+
+    def read_or_fail(self: Any, connection: Any) -> Any:
+        if failures:
+            raise failures.pop()
+        return read(self, connection)
+
+    monkeypatch.setattr(filling.Filling, "read", read_or_fail)
+    store.load_beside()
+    wait_until(lambda: not store._mirror._is_filled_later)
+    with store.read_with_drawers() as (_, snapshot):
+        assert view(snapshot) == fresh(store)
+        assert snapshot.has_vector.all()
+
+
 def test_where_the_vectors_cannot_be_read_whoever_asks_hears_why(
     store: Any, save: Any, monkeypatch: pytest.MonkeyPatch, wait_until: Callable[..., None]
 ) -> None:
     store.use_model("m")
     tell(store, save, 12)
     made = Mirror()
-    beside = loading.Loading(made, Readers(store.path), lambda _columns: True)
+    beside = loading.Loading(made, Readers(store.path), lambda _packed: True)
 
     def fail(*_: object) -> None:
         raise StoreDamagedError("a page is damaged", hint="run `palace-daemon doctor --fix`")

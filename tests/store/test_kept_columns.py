@@ -1,14 +1,17 @@
 from __future__ import annotations
 
+import json
 import random
 from typing import Any
 
 import numpy as np
 import pytest
+from msgspec.structs import replace
 from support.exchanges import FIRST_DAY, exchange
 from support.mirrors import embed_pending, fresh, said, said_fresh, view
 
-from palace_daemon.store import drawer_mirror, forgetting, kept_columns, mirror, repair
+from palace_daemon.store import drawer_mirror, forgetting, kept_columns, mirror, notes, repair
+from palace_daemon.store.exchanges import SaveReport
 from palace_daemon.store.mirror import Mirror
 
 
@@ -37,8 +40,8 @@ def keep(store: Any) -> bool:
     """Keep the columns of what the store's mirror holds, if that is worth it."""
     with store.read_with_drawers():
         pass
-    columns = store._mirror.worth_keeping()
-    return columns is not None and bool(store._keep(columns))
+    columns = store._mirror.worth_keeping(is_kept=kept(store) is not None)
+    return columns is not None and bool(store._keep(kept_columns.pack(columns)))
 
 
 def tell(store: Any, save: Any, count: int, first: int = 0) -> None:
@@ -212,11 +215,11 @@ def test_what_is_forgotten_is_kept_no_longer_nor_kept_anew_by_a_mirror_that_held
     tell(store, save, 12)
     assert keep(store)
     with store.read_with_drawers():
-        columns = store._mirror.worth_keeping()
+        columns = store._mirror.worth_keeping(is_kept=False)
     assert columns is not None
     forget(store, 3)
     assert kept(store) is None
-    assert not store._keep(columns)
+    assert not store._keep(kept_columns.pack(columns))
     assert kept(store) is None
     assert keep(store)
     again = kept(store)
@@ -290,3 +293,131 @@ def test_a_mirror_of_another_process_follows_from_kept_columns_too(store: Any, s
         assert snapshot is not None
         assert other._kept_at is not None
         assert view(snapshot) == fresh(store)
+
+
+def test_no_name_of_a_forgotten_project_is_kept_anew(open_store: Any, save: Any) -> None:
+    store = open_store()
+    store.use_model("m")
+    tell(store, save, 12)
+    open_one = exchange("y", "Is it open?", cwd="/w/open", ordinal=50, session_id="sx")
+    save(store, "/b.jsonl", open_one, exchange("x", "Is it?", cwd="/w/hidden", ordinal=51, session_id="sx"))
+    embed_pending(store, random.Random(9), 1_000)
+    assert keep(store)
+    with store.read() as connection:
+        (row,) = connection.execute("SELECT id FROM exchanges WHERE project='/w/hidden'").fetchone()
+    forget(store, row)
+    store.scrub()
+    assert keep(store)
+    columns = kept(store)
+    assert columns is not None
+    assert "/w/open" in columns.projects
+    assert "/w/hidden" not in columns.projects
+    store.close()
+    assert b"/w/hidden" not in store.path.read_bytes()
+    store = open_store()
+    with store.read_with_drawers() as (_, snapshot):
+        assert store._mirror._kept_at is not None
+        assert view(snapshot) == fresh(store)
+
+
+def test_of_a_note_that_was_put_right_nothing_stays_in_what_is_kept(store: Any, save: Any) -> None:
+    def remember(connection: Any, drawers: Any) -> int:
+        note = notes.Note(key="", text="The pin is 4711.", created_at=5)
+        row, _ = notes.remember(connection, drawers, note, SaveReport())
+        return int(row)
+
+    def put_right(connection: Any, drawers: Any) -> None:
+        note = notes.load(connection, row)
+        notes.save(connection, drawers, replace(note, text="The pin is elsewhere.", edited_at=6), SaveReport())
+
+    store.use_model("m")
+    tell(store, save, 12)
+    row = store.edit(remember)
+    assert keep(store)
+    store.edit(put_right)
+    assert kept(store) is None
+
+
+def test_what_was_dropped_is_kept_anew_though_little_changed(
+    store: Any, save: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store.use_model("m")
+    tell(store, save, 40)
+    assert keep(store)
+    store._mirror.was_kept()
+    monkeypatch.setattr(mirror, "_KEEP_SHARE", 0.5)
+    assert not keep(store)
+    forget(store, 3)
+    assert keep(store)
+
+
+def test_a_mirror_that_is_loaded_anew_for_its_waste_has_none_afterwards(
+    store: Any, save: Any, reads_of_tables: list[str]
+) -> None:
+    store.use_model("m")
+    tell(store, save, 40)
+    assert keep(store)
+    reads_of_tables.clear()
+    for number in range(14):
+        save(store, "/a.jsonl", withdrawn_keys=(f"claude-code:{number}",), is_at_end=False)
+    for _ in range(5):
+        with store.read_with_drawers() as (_, snapshot):
+            assert len(snapshot.ids[snapshot.ids >= 0]) == 26
+    assert reads_of_tables == ["m"]
+    assert len(snapshot.drawers) == 26
+
+
+def test_a_reload_between_taking_and_keeping_does_not_count_as_kept(store: Any, save: Any) -> None:
+    store.use_model("m")
+    tell(store, save, 12)
+    with store.read_with_drawers():
+        pass
+    assert store._mirror.worth_keeping(is_kept=False) is not None
+    store._mirror.drop()
+    with store.read_with_drawers():
+        pass
+    store._mirror.was_kept()
+    assert store._mirror._kept_at is None
+
+
+@pytest.mark.parametrize("generation", ["-3", "915", "99999999999999999999"])
+def test_columns_of_a_generation_that_was_never_are_none(
+    open_store: Any, save: Any, generation: str, reads_of_tables: list[str]
+) -> None:
+    store = open_store()
+    store.use_model("m")
+    tell(store, save, 12)
+    assert keep(store)
+
+    def damage(connection: Any) -> None:
+        (head,) = connection.execute("SELECT data FROM kept_columns WHERE name='head'").fetchone()
+        known = json.loads(head) | {"generation": int(generation)}
+        connection.execute("UPDATE kept_columns SET data=? WHERE name='head'", (json.dumps(known).encode(),))
+
+    store.write(damage)
+    store.close()
+    reads_of_tables.clear()
+    store = open_store()
+    for _ in range(3):
+        with store.read_with_drawers() as (_, snapshot):
+            assert len(snapshot.drawers) == 12
+    assert reads_of_tables == ["m"]
+
+
+def test_a_damaged_page_of_what_is_kept_keeps_nobody_from_an_answer(open_store: Any, save: Any) -> None:
+    store = open_store()
+    store.use_model("m")
+    tell(store, save, 12)
+    assert keep(store)
+    column = random.Random(1).randbytes(50_000)  # as large as that of a large store
+    store.write(lambda c: c.execute("UPDATE kept_columns SET data=? WHERE name='drawers.text_keys'", (column,)))
+    with store.read() as connection:
+        (page_size,) = connection.execute("PRAGMA page_size").fetchone()
+    store.close()
+    pages = bytearray(store.path.read_bytes())
+    at = pages.index(column[25_000:25_016]) // page_size * page_size
+    pages[at : at + 4] = b"\xff\xff\xff\xf0"  # the number of the page that is to follow
+    store.path.write_bytes(pages)
+    store = open_store()
+    with store.read_with_drawers() as (_, snapshot):
+        assert len(snapshot.drawers) == 12

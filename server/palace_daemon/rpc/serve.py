@@ -48,11 +48,11 @@ def run(config: Config, *, is_detached: bool = False) -> int:
     """
     # From here on: a signal while the imports run must end in the same order as a later one.
     stop_wanted = threading.Event()
-    gc.disable()  # nearly all of what is made from here to the opening stays: looking for garbage takes a tenth of it
     for number in endpoint.ending_signals():
         signal.signal(number, lambda _number, _frame: stop_wanted.set())
     handlers = logs.set_up(places.log_file(config.data_dir), config.serve.log_level, with_stderr=not is_detached)
     lock = endpoint.DataLock(config.data_dir)
+    gc.disable()  # nearly all of what is made from here to the opening stays: looking for garbage takes a tenth of it
     try:
         lock.acquire(LOCK_WAIT_S)
         return _serve(config, stop_wanted, is_detached=is_detached)

@@ -92,7 +92,7 @@ class Daemon:
 
         Args:
             listener: A listening Unix socket, which stays the caller's.
-            on_open: Called on the loop once the service is open.
+            on_open: Called on the loop once the service is open and has started.
             tcp: A listening port, which stays the caller's.
             renewed: Returns what takes the place of ``listener`` once nobody can reach that any more.
         """

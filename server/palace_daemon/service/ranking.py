@@ -64,7 +64,7 @@ class Words:
         kept = self._are_members(rows)
         if kept is not None and not kept.all():
             rows, frequencies, masks = rows[kept], frequencies[kept], masks[kept]
-        if not (state.is_in_order or (rows[1:] > rows[:-1]).all()):
+        if not (rows[1:] > rows[:-1]).all():  # rows follow the ids but for drawers that changed
             order = np.argsort(rows, kind="stable")
             rows, frequencies, masks = rows[order], frequencies[order], masks[order]
         found = rank.TermPostings(term=term, rows=rows, matches=len(rows), frequencies=frequencies, masks=masks)

@@ -151,11 +151,14 @@ class Kept:
         self._agent_codes = {name: code for code, name in enumerate(agents)}
         self.append(told)
 
-    def told(self) -> Told:
-        """Return what is told of the drawers that there are, with the codes of the newest view."""
+    def told(self) -> tuple[tuple[str, ...], tuple[str, ...], Told]:
+        """Return what is told of the drawers that there are, and the names of their projects and agents by code."""
         rows = np.flatnonzero(self._died_at.view() == NEVER)
         rows = rows[np.argsort(self._ids.buffer[rows], kind="stable")]
-        return Told._make((*(column.buffer[rows] for column in self._columns), self.matrix.view().keys[rows]))
+        told = Told._make((*(column.buffer[rows] for column in self._columns), self.matrix.view().keys[rows]))
+        projects, project_codes = _in_use(tuple(self._project_codes), told.projects)
+        agents, agent_codes = _in_use(tuple(self._agent_codes), told.agents)
+        return projects, agents, told._replace(projects=project_codes, agents=agent_codes)
 
     def append(self, told: Told) -> None:
         """Append rows of drawers; the vectors that they have are still to come."""
@@ -299,6 +302,12 @@ class Kept:
             self.matrix.put(rows, keys, matrix.unpacked([vector for _, _, vector in found]))
             self._embedded_at.put(rows, np.full(len(rows), generation))
             self.change_count += len(rows)
+
+
+def _in_use(names: Sequence[str], codes: NDArray[np.int32]) -> tuple[tuple[str, ...], NDArray[np.int32]]:
+    """Return those of the names that a code stands for, and the codes as they stand for these."""
+    used, places = np.unique(codes, return_inverse=True)
+    return tuple(names[code] for code in used.tolist()), places.astype(np.int32)
 
 
 def _read(connection: Connection, load: str, space: int, which: int | str, widths: Widths) -> list[_Loaded]:

@@ -48,23 +48,24 @@ class Batch(NamedTuple):
 class Filling:
     """One pass over the table. For one thread at a time; only :meth:`put` touches the matrices."""
 
-    def __init__(self, matrices: Sequence[matrix.Matrix], space: int, generation: int) -> None:
+    def __init__(self, matrices: Sequence[matrix.Matrix], space: int, generation: int, widths: Widths) -> None:
         """Take matrices whose rows have the numbers of their vectors.
 
         All are vectors of one space, and were there at ``generation``: later ones may have numbers of deleted ones.
         """
         self._space = space
         self._generation = generation
+        self._widths = widths
         self._waiting = [_waiting(one) for one in matrices]
         self._last = -1
 
-    def read(self, connection: Connection, widths: Widths) -> Batch | None:
+    def read(self, connection: Connection) -> Batch | None:
         """Read some vectors; None when there are no more. What is no vector is left out."""
         read = connection.execute(_READ, (self._space, self._last, self._generation, _BATCH_ROWS)).fetchall()
         if not read:
             return None
         last = int(read[-1][0])
-        if unsound := widths.unsound(connection, self._space, read):
+        if unsound := self._widths.unsound(connection, self._space, read):
             read = [row for row in read if row[0] not in unsound]
         vectors = matrix.unpacked([vector for _, vector in read]) if read else np.empty((0, 0), np.float32)
         return Batch(np.array([key for key, _ in read], np.int64), matrix.rounded(vectors), last)

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 from palace_daemon.core.ignoring import IgnoreRules
-from palace_daemon.store import kept_columns, notes, tombstones
+from palace_daemon.store import notes, tombstones
 from palace_daemon.store.drawers import DrawerStore
 from palace_daemon.store.exchanges import SaveReport
 from palace_daemon.store.scrubbing import ROOM_DUE, mark_due
@@ -80,7 +80,6 @@ def remove(connection: Connection, drawers: DrawerStore, exchange_ids: Sequence[
         drawers.recut_session(connection, session, report)
     _read_anew(connection, sources)
     if exchange_ids:
-        kept_columns.drop(connection)
         mark_due(connection)
         notes.settle(connection, drawers, report)
     return Removal(len(exchange_ids), report.drawers_removed, _paths(connection, sources))

@@ -5,8 +5,8 @@ that was held so long would. It is a copy: where it is missing, damaged, too old
 loaded from the tables.
 
 A kept number of a vector is that of the vector with this number of its own generation or before: numbers of deleted
-vectors are given out again, to later ones. What takes out texts for good drops the copy, and whoever changes drawers or
-vectors without a new generation must.
+vectors are given out again, to later ones. What takes out texts for good drops the copy (``scrubbing.mark_due``);
+whoever changes drawers or vectors without a new generation must, too.
 """
 
 from __future__ import annotations
@@ -19,8 +19,9 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from palace_daemon.errors import StoreDamagedError
 from palace_daemon.store import drawer_mirror, statement_mirror
-from palace_daemon.store.sqlite import Connection
+from palace_daemon.store.sqlite import Connection, mapped_errors
 
 logger = logging.getLogger(__name__)
 
@@ -46,14 +47,15 @@ class Columns(NamedTuple):
     statements: statement_mirror.Told
 
 
-def save(connection: Connection, columns: Columns) -> bool:
-    """Keep ``columns`` in place of what is kept; in a write transaction.
+class Packed(NamedTuple):
+    """Columns in the form in which they are kept."""
 
-    Returns:
-        Whether they are: not where drawers went since they were taken, which may be for good.
-    """
-    if connection.execute("SELECT 1 FROM removed_drawers WHERE generation>? LIMIT 1", (columns.generation,)).fetchone():
-        return False
+    generation: int
+    rows: tuple[tuple[str, bytes], ...]
+
+
+def pack(columns: Columns) -> Packed:
+    """Return what to :func:`save`; takes a tenth of a second for a hundred thousand drawers."""
     head = {
         "version": _VERSION,
         "generation": columns.generation,
@@ -61,32 +63,48 @@ def save(connection: Connection, columns: Columns) -> bool:
         "projects": columns.projects,
         "agents": columns.agents,
     }
-    drop(connection)
     kept = [(_HEAD, json.dumps(head).encode())]
     kept += [(f"drawers.{name}", _packed(getattr(columns.drawers, name), kind)) for name, kind in _DRAWERS.items()]
     kept += [
         (f"statements.{name}", _packed(getattr(columns.statements, name), kind)) for name, kind in _STATEMENTS.items()
     ]
-    connection.executemany("INSERT INTO kept_columns(name, data) VALUES (?,?)", kept)
+    return Packed(columns.generation, tuple(kept))
+
+
+def save(connection: Connection, packed: Packed) -> bool:
+    """Keep columns in place of what is kept; in a write transaction.
+
+    Returns:
+        Whether they are: not where anything changed since they were taken, for it may have gone for good.
+    """
+    if connection.execute("SELECT generation FROM state").fetchone() != (packed.generation,):
+        return False
+    drop(connection)
+    connection.executemany("INSERT INTO kept_columns(name, data) VALUES (?,?)", packed.rows)
     return True
 
 
 def load(connection: Connection) -> Columns | None:
     """Return what is kept; None where there is nothing, or something else."""
     try:
-        return _load(dict(connection.execute("SELECT name, data FROM kept_columns").fetchall()))
-    except (ValueError, KeyError, TypeError, zlib.error) as exc:
+        with mapped_errors("kept_columns"):
+            kept = connection.execute("SELECT name, data FROM kept_columns").fetchall()
+        return _load(dict(kept))
+    except (ValueError, KeyError, TypeError, zlib.error, StoreDamagedError) as exc:
         logger.warning("the kept columns are damaged (%s): all drawers are read instead", type(exc).__name__)
         return None
 
 
 def generation(connection: Connection) -> int | None:
-    """Return of which generation the kept columns are; None where there are none."""
-    row = connection.execute("SELECT data FROM kept_columns WHERE name=?", (_HEAD,)).fetchone()
+    """Return of which generation the kept columns are; None where there are none, or none of this store."""
     try:
-        return None if row is None else int(json.loads(row[0])["generation"])
-    except (ValueError, KeyError, TypeError):
+        with mapped_errors("kept_columns"):
+            row = connection.execute("SELECT data FROM kept_columns WHERE name=?", (_HEAD,)).fetchone()
+        kept = -1 if row is None else int(json.loads(row[0])["generation"])
+    except (ValueError, KeyError, TypeError, StoreDamagedError):
         return None
+    (newest,) = connection.execute("SELECT generation FROM state").fetchone()
+    return kept if 0 <= kept <= newest else None
 
 
 def drop(connection: Connection) -> None:

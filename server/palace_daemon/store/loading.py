@@ -20,7 +20,10 @@ _LOOK_S = 600.0
 """Between two looks whether enough changed for the columns to be kept anew."""
 _CLOSE_S = 5.0
 
-Save = Callable[[kept_columns.Columns], bool]
+_KEEP_TRIES = 5
+"""A store that is being written to changes between taking its columns and keeping them; mostly it does not."""
+
+Save = Callable[[kept_columns.Packed], bool]
 
 
 class Loading:
@@ -50,8 +53,10 @@ class Loading:
             self._fill()
         except ClosedError:
             return
-        except PalaceError as exc:
-            logger.warning("the vectors could not be read: %s", exc)
+        except Exception as exc:  # noqa: BLE001 - without this thread questions would be answered by words for ever
+            logger.warning(
+                "the vectors could not be read: %s", exc if isinstance(exc, PalaceError) else type(exc).__name__
+            )
             self._mirror.drop()  # who asks next tries again, and hears what is wrong
         while not self._stop.is_set():
             self._keep()
@@ -64,11 +69,16 @@ class Loading:
                 is_more = self._mirror.fill(connection)
 
     def _keep(self) -> None:
-        columns = self._mirror.worth_keeping()
-        if columns is None:
-            return
         try:
-            if self._save(columns):
-                self._mirror.was_kept()
+            for _ in range(_KEEP_TRIES):
+                with self._readers.snapshot() as connection:
+                    is_kept = kept_columns.generation(connection) is not None
+                    self._mirror.at(connection)
+                columns = self._mirror.worth_keeping(is_kept=is_kept)
+                if columns is None:
+                    return
+                if self._save(kept_columns.pack(columns)):
+                    self._mirror.was_kept()
+                    return
         except PalaceError as exc:  # a copy: the next start reads everything
             logger.info("what the mirror holds was not kept: %s", exc)

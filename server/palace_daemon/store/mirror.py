@@ -20,7 +20,7 @@ from palace_daemon.store import drawer_mirror, kept_columns, spaces, statement_m
 from palace_daemon.store.filling import Filling
 from palace_daemon.store.snapshot import NO_DRAWERS, Snapshot
 from palace_daemon.store.sqlite import Connection
-from palace_daemon.store.widths import Widths
+from palace_daemon.store.widths import Once, Widths
 
 __all__ = ["Mirror", "Snapshot"]
 
@@ -43,14 +43,15 @@ class Mirror:
         self._lock = threading.Lock()
         self._drawers = drawer_mirror.Kept()
         self._statements = statement_mirror.Kept()
-        self._widths = Widths()
+        self._told_once = Once()
+        self._widths = Widths(self._told_once)
         self._snapshot = NO_DRAWERS
         self._is_filled_later = False
         self._filling: Filling | None = None
         """What is still to come of what was loaded."""
         self._kept_at: int | None = None
         """What had changed when the columns were kept; None where they are not."""
-        self._offered_at = 0
+        self._offered, self._offered_at = self._drawers, 0
 
     def fill_later(self) -> None:
         """Promise to call :meth:`fill` until there is no more: then the first load leaves the vectors to it."""
@@ -79,7 +80,7 @@ class Mirror:
                 return False
         if filling is None:  # another thread is past this transaction
             return True
-        batch = filling.read(connection, self._widths)
+        batch = filling.read(connection)
         with self._lock:
             if self._filling is filling:
                 if batch is not None:
@@ -87,33 +88,29 @@ class Mirror:
                 elif self._at(connection) is not None and self._filling is filling:
                     # What was read may be of this transaction: the state that shows it must not be an older one.
                     self._finish_filling()
-            return self._filling is not None
+            self._is_filled_later &= self._filling is not None
+            return self._is_filled_later
 
-    def worth_keeping(self) -> kept_columns.Columns | None:
-        """Return what to :func:`kept_columns.save`, where that would shorten the next start.
+    def worth_keeping(self, *, is_kept: bool) -> kept_columns.Columns | None:
+        """Return what to keep, where that would shorten the next start; :meth:`was_kept` is to follow.
 
-        Call :meth:`was_kept` when it is done, from the same thread.
+        Args:
+            is_kept: Whether columns are kept; they may have been dropped.
         """
         with self._lock:
             held, changed = self._drawers.count + self._statements.count, self._change_count
-            since = 0 if self._kept_at is None else self._kept_at
+            since = self._kept_at if is_kept and self._kept_at is not None else 0
             if self._filling or held <= _FEW_ROWS or changed - since <= _KEEP_SHARE * held:
                 return None
-            self._offered_at = changed
+            self._offered, self._offered_at = self._drawers, changed
             state = self._snapshot
-            return kept_columns.Columns(
-                state.generation,
-                state.model,
-                state.project_names,
-                state.agent_names,
-                self._drawers.told(),
-                self._statements.told(),
-            )
+            return kept_columns.Columns(state.generation, state.model, *self._drawers.told(), self._statements.told())
 
     def was_kept(self) -> None:
         """Note that what :meth:`worth_keeping` returned is kept."""
         with self._lock:
-            self._kept_at = self._offered_at
+            if self._offered is self._drawers:
+                self._kept_at = self._offered_at
 
     def drop(self) -> None:
         """Hold nothing any more: the next :meth:`at` loads everything, vectors included."""
@@ -128,7 +125,9 @@ class Mirror:
         since = self._snapshot.generation
         if generation < since:
             return None
-        if since < 0 or model != self._snapshot.model or since < pruned or self._is_wasteful():
+        if self._is_wasteful():  # what is kept would bring the waste back
+            self._load(connection, generation, model, is_from_tables=True)
+        elif since < 0 or model != self._snapshot.model or since < pruned:
             self._load(connection, generation, model)
         elif generation != since:
             held = self._drawers.count, self._statements.count
@@ -152,29 +151,35 @@ class Mirror:
         self._snapshot, self._filling, self._kept_at = NO_DRAWERS, None, None
         self._drawers, self._statements = drawer_mirror.Kept(), statement_mirror.Kept()
 
-    def _load(self, connection: Connection, generation: int, model: str) -> None:
+    def _load(self, connection: Connection, generation: int, model: str, *, is_from_tables: bool = False) -> None:
         """Load everything. What was held is let go first: two of a large store at once are too many."""
         self._let_go()
+        self._widths = Widths(self._told_once)
         self._widths.learn(connection, spaces.number(model))
         try:
-            since = self._load_columns(connection, generation, model)
+            kept = None if is_from_tables else _kept(connection, generation, model)
+            since = self._load_columns(connection, generation, model, kept)
             matrices = (self._drawers.matrix, self._statements.matrix)
-            filling = self._filling = Filling(matrices, spaces.number(model), since)
+            # Of its own, since it reads beside those who follow.
+            widths = Widths(self._told_once)
+            widths.learn(connection, spaces.number(model))
+            filling = self._filling = Filling(matrices, spaces.number(model), since, widths)
             self._show(since, model)
             if since != generation:
                 self._follow(connection, generation, model, since)
             if self._is_filled_later and self._drawers.count + self._statements.count > _FEW_ROWS:
                 return
-            while (batch := filling.read(connection, self._widths)) is not None:
+            while (batch := filling.read(connection)) is not None:
                 filling.put(batch)
             self._finish_filling()
         except BaseException:
             self._let_go()
             raise
 
-    def _load_columns(self, connection: Connection, generation: int, model: str) -> int:
+    def _load_columns(
+        self, connection: Connection, generation: int, model: str, kept: kept_columns.Columns | None
+    ) -> int:
         """Load what is told of drawers and statements, kept or not; return of which generation it is."""
-        kept = _kept(connection, generation, model)
         if kept is None:
             self._drawers.load(connection, model)
             self._statements.load(connection, model)
@@ -227,8 +232,9 @@ def _has_much_changed(connection: Connection, model: str, since: int, drawers: i
 def _kept(connection: Connection, generation: int, model: str) -> kept_columns.Columns | None:
     """Return the kept columns if the state of now is reached from them, and soon."""
     (pruned,) = connection.execute("SELECT pruned_generation FROM state").fetchone()
-    kept = kept_columns.load(connection)
-    if kept is None or kept.model != model or not pruned <= kept.generation <= generation:
+    since = kept_columns.generation(connection)
+    kept = kept_columns.load(connection) if since is not None and since >= pruned else None
+    if kept is None or kept.model != model or kept.generation > generation:
         return None
     held = len(kept.drawers.drawers), len(kept.statements.exchanges)
     return None if _has_much_changed(connection, model, kept.generation, *held) else kept

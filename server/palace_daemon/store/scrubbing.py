@@ -21,7 +21,7 @@ from pathlib import Path
 
 from palace_daemon.core.ports import StopSignal
 from palace_daemon.errors import CancelledError, StoreBusyError, StoreError, StoreFullError
-from palace_daemon.store import backups, sqlite
+from palace_daemon.store import backups, kept_columns, sqlite
 
 ROOM_DUE = 2
 """``state.scrub_due`` where nothing was removed, but a migration left much room free; 1 where something was."""
@@ -68,6 +68,7 @@ def mark_due(connection: sqlite.Connection) -> None:
     # With STAT4, ANALYZE keeps samples of index keys, and so words and ids of what went.
     if connection.execute("SELECT 1 FROM sqlite_schema WHERE name='sqlite_stat4'").fetchone():
         connection.execute("DELETE FROM sqlite_stat4")
+    kept_columns.drop(connection)
     connection.execute("UPDATE state SET scrub_due=1")
 
 

@@ -78,11 +78,6 @@ class Snapshot:
         return np.where(self.is_held, self.drawers, -1)
 
     @functools.cached_property
-    def is_in_order(self) -> bool:
-        """Whether rows follow the ids of their drawers, as they do where none of them changed."""
-        return bool((self.drawers[1:] > self.drawers[:-1]).all())
-
-    @functools.cached_property
     def live_count(self) -> int:
         """The number of live rows."""
         return int(np.count_nonzero(self.is_live))

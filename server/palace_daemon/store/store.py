@@ -145,8 +145,8 @@ class Store(_Readable):
             self._loading = Loading(self._mirror, self._readers, self._keep)
             self._loading.start()
 
-    def _keep(self, columns: kept_columns.Columns) -> bool:
-        return self._writer.run(lambda connection: kept_columns.save(connection, columns))
+    def _keep(self, packed: kept_columns.Packed) -> bool:
+        return self._writer.run(lambda connection: kept_columns.save(connection, packed))
 
     def rebuild_index(self) -> SaveReport:
         """Cut and index everything anew from the stored exchanges, in one transaction."""

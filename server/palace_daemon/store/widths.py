@@ -22,14 +22,29 @@ _SAMPLE = "SELECT CAST(vector AS BLOB) FROM vectors INDEXED BY vectors_generatio
 _TOLD_ROWS = 5
 
 
-class Widths:
-    """Tells stored vectors from damage. Thread-safe."""
+class Once:
+    """What was told of already. Thread-safe."""
 
     def __init__(self) -> None:
-        """Begin without a width; :meth:`learn` finds it."""
-        self._bytes = 0
+        """Begin with nothing."""
         self._lock = threading.Lock()
         self._told: set[int] = set()
+
+    def news(self, found: Iterable[int]) -> list[int]:
+        """Return those that were not told of, in order; they are from now on."""
+        with self._lock:
+            news = sorted(set(found) - self._told)
+            self._told.update(news)
+        return news
+
+
+class Widths:
+    """Tells stored vectors of one space from damage. For one thread at a time."""
+
+    def __init__(self, once: Once | None = None) -> None:
+        """Begin without a width; :meth:`learn` finds it. ``once`` knows what needs no telling any more."""
+        self._bytes = 0
+        self._once = once or Once()
 
     def learn(self, connection: Connection, space: int) -> None:
         """Find the width of a space's vectors: that of most which are of length 1, as damaged ones are not."""
@@ -57,10 +72,7 @@ class Widths:
         return found
 
     def _tell(self, found: Iterable[int]) -> None:
-        with self._lock:
-            news = sorted(set(found) - self._told)
-            self._told.update(news)
-        if news:
+        if news := self._once.news(found):
             logger.warning(
                 "vectors of another width than their model's, in rows %s%s of the table `vectors`: their texts are"
                 " found by their words alone until `palace-daemon doctor --fix` has them embedded again",

@@ -129,7 +129,9 @@ def test_long_texts_and_the_port_are_told(
     assert f"{running.tcp.port} on 127.0.0.1" in out
     assert told in out
     assert ("long texts" in out) == bool(windowed)
-    assert cli("status", "--json").json["embedding"]["windowed"] == windowed
+    status = cli("status", "--json").json
+    assert status["embedding"]["windowed"] == windowed
+    assert status["port"] == running.tcp.port
     checks = {check["name"]: check for check in cli("doctor", "--json").json["checks"]}
     assert checks["port"]["detail"].startswith(f"{running.tcp.port} on 127.0.0.1, token in ")
     assert checks["port"]["level"] == "ok"
@@ -138,6 +140,7 @@ def test_long_texts_and_the_port_are_told(
     assert {check["name"]: check for check in cli("doctor", "--json").json["checks"]}["port"]["level"] == "fail"
     running.tcp.path.unlink()
     assert "127.0.0.1" not in cli("status").out
+    assert cli("status", "--json").json["port"] is None
 
 
 def test_an_answer_says_which_model_it_is_from_while_another_takes_over() -> None:

@@ -116,10 +116,11 @@ def status(arguments: argparse.Namespace) -> int:
         return live.watch(arguments)
     with Client(arguments.data_dir, timeout_s=60.0) as client:
         result = client.request("palace/status")
+    port = loopback_port(arguments.data_dir)
     if arguments.json:
-        show.print_json(result)
+        show.print_json({**result, "port": port or None})
     else:
-        _print_status(result, loopback_port(arguments.data_dir))
+        _print_status(result, port)
     return options.EXIT_OK
 
 

@@ -69,12 +69,14 @@ class TermPostings(Struct, frozen=True, kw_only=True):
 
 def with_everywhere(posting: TermPostings, rows: Rows) -> TermPostings:
     """Return ``posting`` as if the term stood once more, in every sentence, in each of ``rows``, which ascend."""
-    merged = np.union1d(posting.rows, rows)
-    frequencies = np.zeros(len(merged), np.uint16)
-    masks = np.zeros(len(merged), np.uint16)
-    at = np.searchsorted(merged, posting.rows)
-    frequencies[at], masks[at] = posting.frequencies, posting.masks
-    everywhere = np.searchsorted(merged, rows)
+    at = posting.rows.searchsorted(rows)
+    is_new = np.ones(len(rows), np.bool_)
+    is_amid = at < len(posting.rows)
+    is_new[is_amid] = posting.rows[at[is_amid]] != rows[is_amid]
+    merged = np.insert(posting.rows, at[is_new], rows[is_new])
+    frequencies = np.insert(posting.frequencies, at[is_new], 0)
+    masks = np.insert(posting.masks, at[is_new], 0)
+    everywhere = merged.searchsorted(rows)
     frequencies[everywhere] = np.minimum(frequencies[everywhere], np.iinfo(np.uint16).max - 1) + 1
     masks[everywhere] = (1 << BUCKETS) - 1
     return TermPostings(

@@ -111,7 +111,9 @@ def window_weight(span: DateSpan, at_ms: NDArray[np.int64]) -> NDArray[np.float6
     at = at_ms.astype(np.float64)
     outside_ms = np.maximum(np.maximum(span.start_ms - at, at - (span.end_ms - 1)), 0.0)
     margin_ms = DAY_MS * min(_MARGIN_DAYS + _MARGIN_SHARE * span.width_days, _MARGIN_DAYS_MAX)
-    nearness = 0.5 * (1.0 + np.cos(np.pi * np.minimum(outside_ms / margin_ms, 1.0)))
+    is_near = outside_ms < margin_ms  # few, as a rule, and a cosine takes longer than all else here
+    nearness = np.zeros(len(at), np.float64)
+    nearness[is_near] = 0.5 * (1.0 + np.cos(np.pi * (outside_ms[is_near] / margin_ms)))
     width = min(max(span.width_days, 1.0), _BROAD_DAYS_MAX)
     narrowness = (1.0 + (width - 1.0) / _BROAD_DAYS) ** -_BROAD_POWER
     return np.where(at_ms == NO_DATE, 0.0, span.certainty * narrowness * nearness)

@@ -37,6 +37,18 @@ def step(store: Any, made: Mirror) -> bool:
         return made.fill(connection)
 
 
+def assert_whole(store: Any, made: Mirror) -> None:
+    """Check that a mirror, once filled, says what one says that reads the tables."""
+    while step(store, made):
+        pass
+    with store.read() as connection:
+        snapshot = made.at(connection)
+    assert snapshot is not None
+    assert not snapshot.is_filling
+    assert view(snapshot) == fresh(store)
+    assert said(snapshot) == said_fresh(store)
+
+
 def test_while_vectors_are_coming_a_snapshot_is_as_if_there_were_none(store: Any, save: Any) -> None:
     store.use_model("m")
     tell(store, save, 12)
@@ -115,13 +127,7 @@ def test_a_model_that_changes_amid_the_filling_has_its_own_vectors_filled_in(sto
     assert step(store, made)
     store.use_model("n")
     embed_pending(store, random.Random(5), 1_000, "n")
-    while step(store, made):
-        pass
-    with store.read() as connection:
-        snapshot = made.at(connection)
-    assert snapshot is not None
-    assert snapshot.model == "n"
-    assert view(snapshot) == fresh(store)
+    assert_whole(store, made)
 
 
 def test_what_is_loaded_after_the_filling_waits_for_nobody(store: Any, save: Any) -> None:
@@ -157,13 +163,7 @@ def test_a_failure_of_another_thread_amid_the_filling_is_made_good(
         return batch
 
     monkeypatch.setattr(filling.Filling, "read", read_and_fail)
-    while step(store, made):
-        pass
-    with store.read() as connection:
-        snapshot = made.at(connection)
-    assert snapshot is not None
-    assert not snapshot.is_filling
-    assert view(snapshot) == fresh(store)
+    assert_whole(store, made)
 
 
 def test_a_filling_of_a_former_model_teaches_nobody_its_width(

@@ -160,10 +160,7 @@ class Mirror:
             kept = None if is_from_tables else _kept(connection, generation, model)
             since = self._load_columns(connection, generation, model, kept)
             matrices = (self._drawers.matrix, self._statements.matrix)
-            # Of its own, since it reads beside those who follow.
-            widths = Widths(self._told_once)
-            widths.learn(connection, spaces.number(model))
-            filling = self._filling = Filling(matrices, spaces.number(model), since, widths)
+            filling = self._filling = Filling(matrices, spaces.number(model), since, self._widths)
             self._show(since, model)
             if since != generation:
                 self._follow(connection, generation, model, since)

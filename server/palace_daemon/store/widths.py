@@ -39,7 +39,7 @@ class Once:
 
 
 class Widths:
-    """Tells stored vectors of one space from damage. For one thread at a time."""
+    """Tells stored vectors of one space from damage. Thread-safe, since all threads learn the same width."""
 
     def __init__(self, once: Once | None = None) -> None:
         """Begin without a width; :meth:`learn` finds it. ``once`` knows what needs no telling any more."""

@@ -117,15 +117,16 @@ def all_totals(drawers: Snapshot, found: Ranking, query: Float32, *, is_request:
     rows = everything.rows_at(places)
     cosines = rank.exact_cosines(exact[rows], query)
     has_vector = drawers.has_vector[rows]
-    typical = rank.typical_cosine(cosines[has_vector & (found.words.bm25[places] > 0.0)])
+    bm25 = found.words.bm25(places)
+    typical = rank.typical_cosine(cosines[has_vector & (bm25 > 0.0)])
     cosines = np.where(has_vector, cosines, typical)
     owners = said.exchanges[said.runs]
     by_statement = rank.exact_cosines(said.vectors.exact, query)
     w, total = rank.WEIGHTS, {}
-    sentences = rank.sentence_coverage(found.words.postings, found.words.collection, places)
-    share = rank.confidence(found.words.coverage, everything.in_scope) * (0.4 if is_request else 1.0)
-    largest = float(found.words.bm25[places].max(initial=0.0))
-    words = rank.over_maximum(found.words.bm25[places], largest)
+    sentences = rank.sentence_coverage(found.words.terms, found.words.collection, places)
+    covered = float(found.words.coverage(places).max(initial=0.0))
+    share = rank.confidence(covered) * (0.4 if is_request else 1.0)
+    words = rank.over_maximum(bm25, float(bm25.max(initial=0.0)))
     for at, row in enumerate(rows.tolist()):
         own = owners == drawers.exchanges[row]
         stated = float(by_statement[own].max(initial=-1.0))
@@ -186,8 +187,8 @@ def test_words_of_drawers_that_are_not_there_find_nothing(store: Store, count: i
         store.write(edit.write)
     with store.read() as connection:
         found = Words(connection, Scope(drawers, drawers.is_live), TERMS, None)
-    assert found.bm25.tobytes() == expected.bm25.tobytes()
-    assert [one.matches for one in found.postings] == [one.matches for one in expected.postings]
+    assert found.most_bm25.tobytes() == expected.most_bm25.tobytes()
+    assert [one.matches for one in found.terms] == [one.matches for one in expected.terms]
 
 
 def test_superseded_drawers_in_scope_count_and_those_outside_do_not(store: Store) -> None:
@@ -199,7 +200,7 @@ def test_superseded_drawers_in_scope_count_and_those_outside_do_not(store: Store
         alone = Words(connection, Scope(drawers, drawers.is_live & mask), TERMS, None)
     assert words.collection.count == int((drawers.is_live | mask).sum()) > alone.collection.count
     assert alone.collection.count == drawers.live_count
-    assert words.postings[1].matches > alone.postings[1].matches
+    assert words.terms[1].matches > alone.terms[1].matches
 
 
 def test_many_drawers_without_a_vector_get_a_cosine_that_is_typical(store: Store) -> None:
@@ -211,7 +212,7 @@ def test_many_drawers_without_a_vector_get_a_cosine_that_is_typical(store: Store
         found = asked(connection, drawers, drawers.is_live, query, is_request=False)
     exact = drawers.vectors.exact
     assert exact is not None
-    known = drawers.has_vector & drawers.is_live & (found.words.bm25 > 0.0)
+    known = drawers.has_vector & drawers.is_live & found.words.matches
     assert int(known.sum()) > ranking.TYPICAL_READ_MAX
     typical = float(np.median(rank.exact_cosines(exact[known], query)))
     assert found._scored.evidence.typical == pytest.approx(typical, abs=2e-3)

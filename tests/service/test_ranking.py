@@ -92,9 +92,9 @@ def test_not_everything_is_read_closely(garden: Any, monkeypatch: pytest.MonkeyP
     read: list[int] = []
     whole = ranking.Ranking.read
 
-    def counted(self: ranking.Ranking, rows: ranking.Rows, sentences: Any = None) -> ranking.Close:
+    def counted(self: ranking.Ranking, rows: ranking.Rows, worded: Any = None) -> ranking.Close:
         read.append(len(rows))
-        return whole(self, rows, sentences)
+        return whole(self, rows, worded)
 
     monkeypatch.setattr(ranking.Ranking, "read", counted)
     counts = [ask(garden, question, limit=1).in_scope for question in QUESTIONS[:5]]

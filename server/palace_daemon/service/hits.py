@@ -36,7 +36,7 @@ def shown(
     exchange_of = {one.row: int(ranking.drawers.exchanges[one.row]) for one in flat}
     beside = around.neighbours(connection, set(exchange_of.values()), query.neighbours)
     places = around.places(connection, {one for hit in flat for one in hit.folded[:ALSO_IN_MAX]})
-    matched = _matched_terms([one.row for one in flat], ranking.words.postings, read)
+    matched = _matched_terms([one.row for one in flat], ranking.words.terms, read)
     hits = {
         one.row: _hit(
             one,
@@ -118,11 +118,11 @@ def _sessions(connection: Connection, groups: Sequence[Group], hits: dict[int, H
 
 
 def _matched_terms(
-    rows: Sequence[int], matches: Sequence[rank.TermPostings], read: query_reader.ReadQuery
+    rows: Sequence[int], matches: Sequence[rank.Term], read: query_reader.ReadQuery
 ) -> dict[int, tuple[str, ...]]:
     """Return the words of the question that stand in each drawer, as the asker wrote them, each once."""
     wanted = np.array(rows, np.int64)
-    has = [match.places_of(wanted) >= 0 for match in matches]
+    has = [match.frequencies_of(wanted) > 0 for match in matches]
     surfaces = [read.surface(match.term) for match in matches]
     return {
         row: tuple(dict.fromkeys(surface for surface, where in zip(surfaces, has, strict=True) if where[at]))

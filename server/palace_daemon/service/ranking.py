@@ -14,19 +14,32 @@ from palace_daemon.core.ports import Float32, StopSignal
 from palace_daemon.errors import CancelledError
 from palace_daemon.service.cosines import ROUNDING, Cosines, Found
 from palace_daemon.service.scope import Scope
-from palace_daemon.store import postings
+from palace_daemon.store.common_terms import ByRow, Listed
 from palace_daemon.store.sqlite import Connection
 
-CANDIDATES_MIN = 200
-"""Drawers that are read closely at first; more are where one of those left out could still be among the best."""
+CANDIDATES_MIN = 100
+"""Drawers that are read closely at first; more are where one of those left out could still be among the best: of 150
+questions to 100,000 drawers half needed 32 of them, all but six 100."""
 TYPICAL_READ_MAX = 256
 """Drawers whose stored vectors are read for a median; of more the rounded vectors give it, off by some 1e-4."""
 Rows = NDArray[np.int64]
 Float64 = NDArray[np.float64]
 
 
+class Worded(NamedTuple):
+    """What words say of some drawers, ``[k]``."""
+
+    bm25: Float64
+    sentences: Float64
+    """The largest share of the question's weight in one sentence."""
+
+    def at(self, places: Rows | NDArray[np.bool_]) -> Worded:
+        """Return those at ``places``."""
+        return Worded(self.bm25[places], self.sentences[places])
+
+
 class Words:
-    """What the words of a question find: one entry of ``postings`` for each of its terms, by place in the scope.
+    """What the words of a question find: one entry of ``terms`` for each of its terms, by place in the scope.
 
     The name of a drawer's project counts as standing in each of its sentences: who asks for a thing "in tidepool" means
     drawers that rarely name it.
@@ -47,40 +60,59 @@ class Words:
         self.collection = rank.Collection(count=scope.member_count, length=length)
         self._has_all_rows = scope.member_count == len(scope.members)
         projects = [_terms_of_name(name) for name in state.project_names]
-        self.postings: list[rank.TermPostings] = []
+        self.terms: list[rank.Term] = []
         for term in dict.fromkeys(terms):
             check(stop)
-            named = [code for code, names in enumerate(projects) if term in names]
-            self.postings.append(self._look_up(connection, term, named))
-        rows = rank.rows_of(self.postings)
-        self.bm25 = rank.bm25(self.postings, scope.lengths, self.collection, rows)
-        self.coverage = rank.coverage(self.postings, scope.size, self.collection, rows)
+            is_named = np.array([term in names for names in projects], np.bool_)
+            named = np.flatnonzero(is_named[state.projects] & scope.members) if is_named.any() else None
+            held = state.common_terms.look_up(connection, state, term)
+            self.terms.append(
+                self._listed(term, held, named) if isinstance(held, Listed) else self._by_row(term, held, named)
+            )
+        self.most_bm25 = rank.bm25_at_most(self.terms, scope.lengths, self.collection)
+        self.most_coverage = rank.coverage_at_most(self.terms, scope.size, self.collection)
 
-    def _look_up(self, connection: Connection, term: str, projects: Sequence[int]) -> rank.TermPostings:
-        held = postings.read(connection, term)
-        state = self._scope.state
-        rows = state.known_rows_of(held.ids)
-        frequencies, masks = held.frequencies, held.masks
-        kept = self._are_members(rows)
-        if kept is not None and not kept.all():
-            rows, frequencies, masks = rows[kept], frequencies[kept], masks[kept]
-        if not (rows[1:] > rows[:-1]).all():  # rows follow the ids but for drawers that changed
-            order = np.argsort(rows, kind="stable")
-            rows, frequencies, masks = rows[order], frequencies[order], masks[order]
-        found = rank.TermPostings(term=term, rows=rows, matches=len(rows), frequencies=frequencies, masks=masks)
-        if projects:
-            named = np.isin(state.projects, projects) & self._scope.members
-            found = rank.with_everywhere(found, np.flatnonzero(named))
-        return self._scope.narrowed(found)
+    @functools.cached_property
+    def matches(self) -> NDArray[np.bool_]:
+        """Which drawers in scope hold a word of the question, ``[n]``."""
+        return self._scope.in_scope & (self.most_bm25 > 0.0)
 
-    def _are_members(self, rows: Rows) -> NDArray[np.bool_] | None:
-        """Return which of ``rows`` are of the collection; None where all are, and nobody need look."""
-        members = self._scope.members
-        if not len(rows) or int(rows.min()) >= 0:
-            return None if self._has_all_rows else members[rows]
-        kept = rows >= 0  # a damaged index has words of drawers that are not there
-        kept[kept] = members[rows[kept]]
-        return kept
+    @functools.cached_property
+    def largest(self) -> float:
+        """The largest BM25 in scope."""
+        return rank.largest(self.most_bm25, self._scope.in_scope, self.bm25)
+
+    @functools.cached_property
+    def confidence(self) -> float:
+        """How much words can say."""
+        return rank.confidence(rank.largest(self.most_coverage, self._scope.in_scope, self.coverage))
+
+    def bm25(self, rows: Rows) -> Float64:
+        """Return the exact scores of ``rows``, places in the scope."""
+        return rank.bm25(self.terms, rows, self._scope.lengths[rows], self.collection)
+
+    def coverage(self, rows: Rows) -> Float64:
+        """Return how much of the question ``rows`` hold."""
+        return rank.coverage(self.terms, rows, self.collection)
+
+    def read(self, rows: Rows) -> Worded:
+        """Return what words say of each of ``rows``, exactly."""
+        return Worded(self.bm25(rows), rank.sentence_coverage(self.terms, self.collection, rows))
+
+    def _listed(self, term: str, held: Listed, named: Rows | None) -> rank.TermPostings:
+        if not self._has_all_rows:
+            held = held.at(self._scope.members[held.rows])
+        found = rank.TermPostings(
+            term=term, rows=held.rows, matches=len(held.rows), frequencies=held.frequencies, masks=held.masks
+        )
+        return self._scope.narrowed(found if named is None else rank.with_everywhere(found, named))
+
+    def _by_row(self, term: str, held: ByRow, named: Rows | None) -> rank.TermColumn:
+        frequencies = held.frequencies if self._has_all_rows else held.frequencies * self._scope.members
+        found = rank.TermColumn(
+            term=term, matches=int(np.count_nonzero(frequencies)), frequencies=frequencies, masks=held.masks
+        )
+        return self._scope.narrowed_column(found if named is None else rank.column_with_everywhere(found, named))
 
 
 def evidence(
@@ -102,8 +134,10 @@ def evidence(
         stated, wished = cosines.stated()
     return rank.Evidence(
         in_scope=scope.in_scope,
-        bm25=words.bm25,
-        coverage=words.coverage,
+        bm25=words.most_bm25,
+        coverage=words.most_coverage,
+        largest=words.largest,
+        confidence=words.confidence,
         cosines=most,
         has_vector=scope.has_vector,
         typical=typical,
@@ -117,7 +151,7 @@ def _typical(connection: Connection, scope: Scope, words: Words, cosines: Cosine
     """Return what stands for the cosine of drawers that lack a vector; of many the rounded vectors tell well enough."""
     if scope.has_vector[scope.in_scope].all():
         return 0.0
-    known = np.flatnonzero(scope.has_vector & scope.in_scope & (words.bm25 > 0.0))
+    known = np.flatnonzero(scope.has_vector & words.matches)
     if len(known) > TYPICAL_READ_MAX:
         return rank.typical_cosine(rounded[known])
     return rank.typical_cosine(cosines.drawers_exactly(connection, known))
@@ -155,7 +189,7 @@ class Ranking:
         """Take the drawers in scope and what was found of them; ``connection`` is in the transaction of their state."""
         self.drawers = drawers
         self.words = words
-        self.bound: Float64 = scored.bound
+        self.bound: Float32 = scored.bound
         """The most that each drawer can come to; ``-inf`` out of scope."""
         self.count = drawers.count
         """Drawers in scope."""
@@ -181,32 +215,29 @@ class Ranking:
                 )
             candidates *= 4
 
-    def read(self, rows: Rows, sentences: Float64 | None = None) -> Close:
-        """Return the exact scores of ``rows``, places in the scope; what their sentences hold may be known."""
-        if sentences is None:
-            sentences = self._sentences(rows)
+    def read(self, rows: Rows, worded: Worded | None = None) -> Close:
+        """Return the exact scores of ``rows``, places in the scope; what words say of them may be known."""
+        if worded is None:
+            worded = self.words.read(rows)
         found = None if self._cosines is None else self._cosines.exact(self._connection, rows)
-        parts = self._parts(rows, sentences, found)
+        parts = self._parts(rows, worded, found)
         return Close(rows, parts, _sum(parts, len(rows)))
 
-    def _that_matter(self, rows: Rows, count: int) -> tuple[Rows, Float64]:
+    def _that_matter(self, rows: Rows, count: int) -> tuple[Rows, Worded]:
         """Return those of ``rows`` that can be among the ``count`` best of them, from what is in memory.
 
-        And what is known of their sentences.
+        And what words say of these.
         """
-        sentences = self._sentences(rows)
+        worded = self.words.read(rows)
         if len(rows) <= count or self._cosines is None:
-            return rows, sentences
-        most, least = (_sum(self._parts(rows, sentences, found), len(rows)) for found in self._cosines.near(rows))
+            return rows, worded
+        most, least = (_sum(self._parts(rows, worded, found), len(rows)) for found in self._cosines.near(rows))
         floor = np.partition(least, len(rows) - count)[len(rows) - count]
         matters = most >= floor - ROUNDING
-        return rows[matters], sentences[matters]
+        return rows[matters], worded.at(matters)
 
-    def _sentences(self, rows: Rows) -> Float64:
-        return rank.sentence_coverage(self.words.postings, self.words.collection, rows)
-
-    def _parts(self, rows: Rows, sentences: Float64, found: Found | None) -> dict[str, Float64]:
-        return self._scored.parts(rows, sentences, *(found or (None, None, None)))
+    def _parts(self, rows: Rows, worded: Worded, found: Found | None) -> dict[str, Float64]:
+        return self._scored.parts(rows, *worded, *(found or (None, None, None)))
 
 
 def _sum(parts: dict[str, Float64], count: int) -> Float64:

@@ -100,7 +100,7 @@ class Recall:
             check(stop)
             found, sessions = hits.shown(connection, groups, query, ranking, read)
             freshness = self._freshness(connection, drawers, state, has_question=embed is not None)
-        matched = int(np.count_nonzero((words.bm25 > 0.0) & scope.in_scope))
+        matched = int(np.count_nonzero(words.matches))
         return RecallAnswer(
             hits=found,
             in_scope=scope.count,

@@ -59,6 +59,17 @@ class Scope:
         """Return the rows of the state at ``places``."""
         return places if self._rows is None else self._rows[places]
 
+    def narrowed_column(self, found: rank.TermColumn) -> rank.TermColumn:
+        """Return a column by row as one by place."""
+        if self._rows is None:
+            return found
+        return rank.TermColumn(
+            term=found.term,
+            matches=found.matches,
+            frequencies=found.frequencies[self._rows],
+            masks=found.masks[self._rows],
+        )
+
     def narrowed(self, found: rank.TermPostings) -> rank.TermPostings:
         """Return postings by row as postings by place, without those that have none."""
         if self._rows is None:

@@ -59,7 +59,8 @@ class Column(Generic[Scalar]):
 
 def _moved(buffer: NDArray[Scalar], count: int, size: int, fill: int) -> NDArray[Scalar]:
     """Return the first ``count`` entries with room for ``size``."""
-    moved = np.full(size, fill, buffer.dtype)
+    # Zeros cost no memory before they are written to.
+    moved = np.full(size, fill, buffer.dtype) if fill else np.zeros(size, buffer.dtype)
     moved[:count] = buffer[:count]
     return moved
 

@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from palace_daemon.core.dates import NO_DATE
 from palace_daemon.store import matrix, spaces
 from palace_daemon.store.columns import NEVER, Column
+from palace_daemon.store.common_terms import CommonTerms
 from palace_daemon.store.snapshot import Snapshot
 from palace_daemon.store.sqlite import Connection
 from palace_daemon.store.statement_mirror import NO_STATEMENTS, Statements
@@ -131,6 +132,7 @@ class Kept:
         self._former_rows = Column(np.int64, -1)
         self._counts = Column(np.int64)
         """Drawers by exchange id, dead ones left out."""
+        self._common_terms = CommonTerms()
         self._project_codes: dict[str, int] = {}
         self._agent_codes: dict[str, int] = {}
 
@@ -230,6 +232,7 @@ class Kept:
             embedded_at=np.broadcast_to(np.int64(NEVER), count) if is_filling else self._embedded_at.view(),
             newest_rows=self._newest_rows.view(),
             former_rows=self._former_rows,
+            common_terms=self._common_terms,
             exchange_limit=max(self._counts.count, statements.newest_runs.shape[0]),
             vectors=matrix.NOTHING if is_filling else self.matrix.view(),
             statements=NO_STATEMENTS if is_filling else statements,

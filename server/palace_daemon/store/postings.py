@@ -113,9 +113,11 @@ class PostingsEdit:
         return _last([_Entries(keys[firsts], times, np.bitwise_or.reduceat(numbers % ONCE, firsts))])
 
 
-def read(connection: Connection, term: str) -> Postings:
-    """Return the postings of ``term``."""
-    rows = connection.execute("SELECT block, data FROM postings WHERE term=? ORDER BY block", (term,)).fetchall()
+def read(connection: Connection, term: str, first_block: int = 0) -> Postings:
+    """Return the postings of ``term`` in the blocks from ``first_block`` on."""
+    rows = connection.execute(
+        "SELECT block, data FROM postings WHERE term=? AND block>=? ORDER BY block", (term, first_block)
+    ).fetchall()
     tables = [np.frombuffer(data, dtype="<u2").reshape(3, -1) for _, data in rows]
     if not tables:
         return Postings(np.empty(0, np.int64), np.empty(0, np.uint16), np.empty(0, np.uint16))

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from palace_daemon.store import matrix
 from palace_daemon.store.columns import Column, last_known
+from palace_daemon.store.common_terms import CommonTerms
 from palace_daemon.store.statement_mirror import NO_STATEMENTS, Statements
 
 Rows = NDArray[np.int64]
@@ -46,6 +47,8 @@ class Snapshot:
     """The newest row by drawer id, -1 where there is none; it may be one that this state does not know."""
     former_rows: Column[np.int64]
     """The row that a drawer had before, -1 if none, by row; those of later states included."""
+    common_terms: CommonTerms
+    """Of these rows, and of those of later states."""
     exchange_limit: int
     """Above the ids of all exchanges."""
     vectors: matrix.View
@@ -115,6 +118,7 @@ NO_DRAWERS = Snapshot(
     embedded_at=_NO_ROWS,
     newest_rows=_NO_ROWS,
     former_rows=Column(np.int64, -1),
+    common_terms=CommonTerms(),
     exchange_limit=0,
     vectors=matrix.NOTHING,
     statements=NO_STATEMENTS,

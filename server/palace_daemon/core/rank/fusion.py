@@ -8,7 +8,7 @@ import numpy as np
 from msgspec import Struct
 from numpy.typing import NDArray
 
-from palace_daemon.core.rank.words import Flags, Float64, Rows, confidence, over_maximum
+from palace_daemon.core.rank.words import Flags, Float32, Float64, Rows, over_maximum
 
 Floats = NDArray[np.float64] | NDArray[np.float32]
 
@@ -37,8 +37,14 @@ class Evidence(Struct, frozen=True, kw_only=True):
 
     in_scope: Flags
     """Rows that the filters let through."""
-    bm25: Float64
-    coverage: Float64
+    bm25: Floats
+    """What BM25 is at most."""
+    coverage: Floats
+    """What one sentence can have of the question at most."""
+    largest: float
+    """The largest BM25 in scope."""
+    confidence: float
+    """How much words can say, from :func:`palace_daemon.core.rank.confidence`."""
     cosines: Floats | None
     """What the cosine to the question is at most; None when vectors take no part."""
     has_vector: Flags
@@ -57,21 +63,20 @@ class Evidence(Struct, frozen=True, kw_only=True):
 class Scored(Struct, frozen=True, kw_only=True):
     """Scores of all drawers, as far as they can be told without reading any closely."""
 
-    bound: Float64
-    """The most that the total can be, ``[n]`` by row: whatever ``sentence`` comes to, and the cosines at their most.
-    Rows out of scope hold ``-inf``."""
+    bound: Float32
+    """The most that the total can be but for the rounding of float32, ``[n]`` by row: whatever ``sentence`` comes to,
+    words and cosines at their most. Rows out of scope hold ``-inf``."""
     sentence_weight: float
     """Of the part that is still to come."""
     word_weight: float
     """Of BM25, divided by the largest in scope."""
-    largest: float
-    """The largest BM25 in scope."""
     evidence: Evidence
     weights: Weights
 
     def parts(
         self,
         rows: Rows,
+        words: Float64,
         sentences: Float64,
         cosines: Float64 | None,
         statements: Float64 | None,
@@ -81,13 +86,14 @@ class Scored(Struct, frozen=True, kw_only=True):
 
         Args:
             rows: Of which drawers, ``[k]``; the other arguments likewise.
+            words: From :func:`palace_daemon.core.rank.bm25`.
             sentences: From :func:`palace_daemon.core.rank.sentence_coverage`.
             cosines: Where they are not known anything; None when vectors take no part.
             statements: As in the evidence.
             wishes: As in the evidence.
         """
         known, weights = self.evidence, self.weights
-        parts = {"bm25": self.word_weight * over_maximum(known.bm25[rows], self.largest)}
+        parts = {"bm25": self.word_weight * over_maximum(words, known.largest)}
         if cosines is not None and statements is not None:
             cosines = np.where(known.has_vector[rows], cosines, known.typical)
             parts["cosine"] = weights.cosine * cosines
@@ -106,12 +112,12 @@ def score(evidence: Evidence, weights: Weights = WEIGHTS) -> Scored:
 
     Without vectors words have the whole say. Lifts are added to what words and vectors say.
     """
-    largest = float((evidence.bm25 * evidence.in_scope).max(initial=0.0))
     has_vectors = evidence.cosines is not None and evidence.statements is not None
     word_weight = weights.bm25 * word_share(evidence) if has_vectors else weights.bm25
     sentence_weight = weights.sentence * (1.0 if evidence.wishes is None else REQUEST_WORDS)
-    bound = evidence.bm25 * (word_weight / largest if largest > 0.0 else 0.0)
-    bound += sentence_weight * evidence.coverage
+    scale = word_weight / evidence.largest if evidence.largest > 0.0 else 0.0
+    bound = (evidence.bm25 * scale).astype(np.float32, copy=False)
+    bound += evidence.coverage * sentence_weight
     if evidence.cosines is not None and evidence.statements is not None:
         cosines = with_imputed(evidence.cosines, evidence.has_vector, evidence.typical)
         bound += cosines * weights.cosine
@@ -122,15 +128,13 @@ def score(evidence: Evidence, weights: Weights = WEIGHTS) -> Scored:
         bound += weights.date * evidence.dates
     np.copyto(bound, -np.inf, where=~evidence.in_scope)
     return Scored(
-        bound=bound, sentence_weight=sentence_weight, word_weight=word_weight, largest=largest, evidence=evidence,
-        weights=weights,
+        bound=bound, sentence_weight=sentence_weight, word_weight=word_weight, evidence=evidence, weights=weights
     )  # fmt: skip
 
 
 def word_share(evidence: Evidence) -> float:
     """Return what of their weight words have here, from 0 to 1."""
-    share = confidence(evidence.coverage, evidence.in_scope)
-    return share if evidence.wishes is None else REQUEST_WORDS * share
+    return evidence.confidence if evidence.wishes is None else REQUEST_WORDS * evidence.confidence
 
 
 def wish_lift(cosines: Floats) -> Floats:
@@ -158,7 +162,7 @@ def with_imputed(cosines: Floats, has_vector: Flags, typical: float) -> Floats:
     return filled
 
 
-def candidates(totals: Float64, limit: int, started_at: Rows | None = None) -> Rows:
+def candidates(totals: Floats, limit: int, started_at: Rows | None = None) -> Rows:
     """Return the rows of the ``limit`` best totals, and of all that tie with the last of them, best first.
 
     With ``started_at`` the newest of those that tie are taken, and all that tie in this as well: a question that no
@@ -173,7 +177,7 @@ def candidates(totals: Float64, limit: int, started_at: Rows | None = None) -> R
     return eligible[np.argsort(-totals[eligible], kind="stable")]
 
 
-def _largest(values: NDArray[np.float64] | Rows, place: int) -> float | int:
+def _largest(values: Floats | Rows, place: int) -> float | int:
     """Return the value at a place from 1, the largest first."""
     at = len(values) - place
     found: float | int = np.partition(values, at)[at]

@@ -97,6 +97,33 @@ def test_a_reader_sees_one_state_while_the_writer_goes_on(path: Path) -> None:
         writer.close()
 
 
+@pytest.mark.parametrize("is_kept", [False, True])
+def test_a_reader_that_failed_amid_a_cursor_shows_the_next_one_the_state_of_now(path: Path, *, is_kept: bool) -> None:
+    writer, readers = Writer(path), Readers(path)
+    writer.run(lambda c: c.executemany("INSERT INTO removed_drawers VALUES (?,1)", [(number,) for number in range(300)]))
+    kept: list[BaseException] = []
+
+    def fail() -> None:
+        with readers.snapshot() as connection:
+            rows = connection.execute("SELECT drawer_id FROM removed_drawers")
+            for _ in rows:
+                raise ValueError("on purpose")
+
+    try:
+        fail()
+    except ValueError as exc:
+        if is_kept:
+            kept.append(exc)
+    writer.run(lambda c: c.execute("UPDATE state SET model='new'"))
+    try:
+        with readers.snapshot() as connection:
+            assert connection.execute("SELECT model FROM state").fetchone() == ("new",)
+    finally:
+        readers.close()
+        writer.close()
+    assert len(kept) == is_kept
+
+
 def test_readers_cannot_write(path: Path) -> None:
     Writer(path).close()
     with pytest.raises(StoreError), Readers(path).snapshot() as connection:

@@ -6,6 +6,7 @@ A borrowed connection is inside one read transaction: all its queries see one st
 from __future__ import annotations
 
 import threading
+import traceback
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -38,18 +39,27 @@ class Readers:
 
     @contextmanager
     def begun(self) -> Iterator[sqlite.Connection]:
-        """Like :meth:`snapshot`, but the state is taken by the first query."""
+        """Like :meth:`snapshot`, but the state is taken by the first query.
+
+        A connection whose borrower failed is closed: a cursor that was read half, and that the exception keeps alive,
+        would hold it in the state that it began with, whatever is begun on it next.
+        """
         connection = self._take()
+        is_sound = False
         try:
             with sqlite.mapped_errors(self.path):
                 connection.execute("BEGIN")
                 try:
                     yield connection
+                    is_sound = True
+                except BaseException as exc:
+                    traceback.clear_frames(exc.__traceback__)
+                    raise
                 finally:
                     if connection.in_transaction:
                         connection.execute("ROLLBACK")
         finally:
-            self._give_back(connection)
+            self._give_back(connection, is_sound=is_sound)
 
     def close(self) -> None:
         """Close idle connections; borrowed ones close when given back. Idempotent."""
@@ -74,9 +84,9 @@ class Readers:
             raise
         return connection
 
-    def _give_back(self, connection: sqlite.Connection) -> None:
+    def _give_back(self, connection: sqlite.Connection, *, is_sound: bool) -> None:
         with self._lock:
-            if not self._is_closed:
+            if is_sound and not self._is_closed:
                 self._idle.append(connection)
                 return
         connection.close()

@@ -26,6 +26,10 @@ if TYPE_CHECKING:
 _ASSIGN_SPAN = ", ".join(f"{name}=?" for name in SPAN_COLUMNS.split(", "))
 
 
+DRAWERS_COLLECTED_MAX = 16_384
+"""Drawers whose words are collected before they are written, where all are indexed anew: four blocks of the index."""
+
+
 class Telling(NamedTuple):
     """An exchange as it is stored, or was before it changed."""
 
@@ -193,6 +197,8 @@ class DrawerStore:
         connection.execute("DELETE FROM statements")
         for (exchange_id,) in connection.execute("SELECT id FROM exchanges ORDER BY id").fetchall():
             self.cut_anew(connection, exchange_id, {}, report)
+            if self._edit.drawer_count >= DRAWERS_COLLECTED_MAX:
+                self._edit.write(connection)
         vectors.drop_orphans(connection)
         connection.execute("UPDATE state SET index_version=?", (self.index_version,))
 

@@ -63,6 +63,11 @@ class PostingsEdit:
         self._drawers: list[int] = []
         self._sizes: list[int] = []
 
+    @property
+    def drawer_count(self) -> int:
+        """The number of drawers whose changes are collected; one that changed twice counts twice."""
+        return len(self._drawers)
+
     def add(self, drawer_id: int, found: Occurrences) -> None:
         """Note that ``drawer_id``, which held nothing, holds what was found in its text."""
         self._note(drawer_id, found.terms, found.numbers)

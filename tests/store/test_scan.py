@@ -2,17 +2,36 @@ from __future__ import annotations
 
 import functools
 import threading
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import NoReturn
 
 import pytest
 
 from palace_daemon.store import scan
-from palace_daemon.store.scan import Piece, Scan
+from palace_daemon.store.scan import Helpers, Piece, Scan
 
 
 def scan_of(pieces: Sequence[Piece]) -> Scan[str]:
     return Scan(lambda: "made", lambda _: pieces)
+
+
+def helper_of(piece: Piece) -> str:
+    """Return the name of the thread that does a piece while whoever asks does other things."""
+    helped, names = threading.Event(), []
+
+    def make() -> str:
+        names.append(threading.current_thread().name)
+        return "made"
+
+    def told() -> None:
+        piece()
+        helped.set()
+
+    begun = Scan(make, lambda _: [told])
+    assert helped.wait(10)
+    begun.finish()
+    (name,) = names
+    return name
 
 
 def fail() -> NoReturn:
@@ -47,7 +66,7 @@ def test_a_scan_waits_for_no_helper_that_is_busy_elsewhere() -> None:
         is_over.wait(30)
 
     busy = [scan_of([wait, wait, wait]) for _ in range(64)]
-    assert not scan._FREE.acquire(blocking=False)
+    assert not scan.HELPERS.begin(lambda: None, lambda: None)
     done: list[int] = []
     scan_of([lambda: done.append(1), lambda: done.append(2)]).finish()
     assert done == [1, 2]
@@ -60,15 +79,32 @@ def test_without_a_thread_to_be_had_whoever_asks_does_it_all(monkeypatch: pytest
     def refuse(_: threading.Thread) -> None:
         raise RuntimeError("can't start new thread")
 
-    for _ in range(64):  # more than may help at once: none of them may count as one that does
+    monkeypatch.setattr(scan, "HELPERS", Helpers(1))
+    for _ in range(3):
         done: list[int] = []
         with monkeypatch.context() as patch:
             patch.setattr(threading.Thread, "start", refuse)
             begun = scan_of([functools.partial(done.append, at) for at in (1, 2)])
         begun.finish()
         assert done == [1, 2]
-    assert scan._FREE.acquire(blocking=False)
-    scan._FREE.release()
+    assert helper_of(lambda: None)
+
+
+def test_a_helper_that_comes_when_all_is_done_does_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    late: list[Callable[[], None]] = []
+    monkeypatch.setattr(scan.HELPERS, "begin", lambda work, _: late.append(work) is None)
+    done: list[int] = []
+    assert scan_of([functools.partial(done.append, 1)]).finish() == "made"
+    late[0]()
+    assert done == [1]
+
+
+def test_helpers_stay_and_are_no_more_than_were_needed_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(scan, "HELPERS", Helpers(3))
+    begun_before = set(threading.enumerate())
+    for _ in range(20):
+        assert helper_of(lambda: None)
+    assert len([one for one in threading.enumerate() if one not in begun_before]) <= 2
 
 
 def test_what_a_piece_raises_is_raised_to_whoever_asks() -> None:
@@ -81,7 +117,7 @@ def test_what_a_piece_raises_is_raised_to_whoever_asks() -> None:
 @pytest.mark.parametrize("helps", [True, False])
 def test_what_the_making_raises_is_raised_to_whoever_asks(monkeypatch: pytest.MonkeyPatch, *, helps: bool) -> None:
     if not helps:
-        monkeypatch.setattr(scan, "_FREE", threading.Semaphore(0))
+        monkeypatch.setattr(scan, "HELPERS", Helpers(0))
     begun = Scan(fail, lambda _: [])
     for _ in range(2):
         with pytest.raises(ValueError, match="broken"):
@@ -89,13 +125,4 @@ def test_what_the_making_raises_is_raised_to_whoever_asks(monkeypatch: pytest.Mo
 
 
 def test_a_helper_makes_and_does_its_part_while_the_one_who_asks_does_other_things() -> None:
-    helped, names = threading.Event(), []
-
-    def make() -> str:
-        names.append(threading.current_thread().name)
-        return "made"
-
-    begun = Scan(make, lambda _: [helped.set, lambda: None])
-    assert helped.wait(10)
-    begun.finish()
-    assert names == ["palace-scan"]
+    assert helper_of(lambda: None) == "palace-scan"

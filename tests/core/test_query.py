@@ -94,6 +94,76 @@ def test_a_label_inside_something_pasted_does_not_hide_the_question() -> None:
     assert "Why does this happen in billing?" in read(raw).text
 
 
+@pytest.mark.parametrize(
+    "raw",
+    [
+        "Why does the scaler never fire?\n\nserverAddress: http://prom:9090\nquery: sum(rate(jobs[2m]))\nthreshold: 5",
+        "Why does our cache miss for this request?\n\nquery: { user { id } }",
+        'Why does this fail?\n{"query": "user"}',
+        "Which analyzer did we choose?\nsearch: english\nindex: docs",
+        "Why does our login fail?\nQ: is it CORS?",
+        "The scaler never fires with this trigger\nserverAddress: http://prom:9090\nquery: sum(rate(jobs[2m]))",
+        "I pasted the config.\nsearch: elastic\nWhy is it slow?",
+        "Question: why does the scaler never fire?\nserverAddress: http://prom:9090\nquery: up",
+    ],
+)
+def test_a_label_in_something_pasted_below_the_question_takes_nothing_off(raw: str) -> None:
+    query = read(raw)
+    assert query.text == raw
+    assert query.notes == ()
+    assert set(query.terms) == set(analysis.terms(raw))
+
+
+@pytest.mark.parametrize(
+    ("raw", "text"),
+    [
+        ("Where is the retry limit set?\n\n```yaml\nquery: up\n```", "Where is the retry limit set?"),
+        ("The retry limit is too low.\n\n```yaml\nquery: up\n```", "The retry limit is too low."),
+        ("```log\nboom\n```\nQuery: redis port", "redis port"),
+        ("Query: how do we deploy this?\n```yaml\nname: x\n```", "how do we deploy this?"),
+        ("Query:\n```sql\nselect 1\n```\nwhy is this slow?", "why is this slow?"),
+        ("```\nquery: which queue?\n```", "which queue?"),
+    ],
+)
+def test_a_label_in_a_fence_announces_nothing_unless_there_is_nothing_else(raw: str, text: str) -> None:
+    query = read(raw)
+    assert query.text == text
+    assert set(analysis.terms(raw)) - set(query.terms) <= {"queri"}
+
+
+@pytest.mark.parametrize(
+    ("raw", "terms"),
+    [
+        (
+            "Question: what changed in the build?\nError: no module 'tomlkit'",
+            ("what", "chang", "in", "the", "build", "error", "no", "modul", "tomlkit"),
+        ),
+        ("Context: a crash in tomlkit\nQuery: redis port\nLimit: 3", ("redi", "port", "context", "a", "crash", "in")),
+        ("Question: what is X?\nAnswer: Y\nQuestion: where is Z?", ("where", "is", "z", "what", "x", "answer", "y")),
+    ],
+)
+def test_what_stands_around_a_labelled_question_is_looked_up_after_its_own_words(
+    raw: str, terms: tuple[str, ...]
+) -> None:
+    query = read(raw)
+    assert query.notes == ("label",)
+    assert query.terms[: len(terms)] == terms
+
+
+@pytest.mark.parametrize(
+    ("raw", "text"),
+    [
+        ("Please look this up.\nQuery: which queue did we pick?\nLimit: 3", "which queue did we pick?"),
+        ("query:        redis port", "redis port"),
+        ("query: __init__ of the parser", "__init__ of the parser"),
+        ("query: Context: a build\nLimit: 3", "Context: a build"),
+        ('{"query": "", "text": "redis port"}', "redis port"),
+    ],
+)
+def test_a_label_before_the_question_is_still_taken_off(raw: str, text: str) -> None:
+    assert read(raw).text == text
+
+
 def test_an_open_recall_tag_is_the_askers_own_words() -> None:
     raw = "what does <palace-recall mean?"
     assert read(raw).text == raw
@@ -202,3 +272,25 @@ def test_words_that_name_a_date_are_not_looked_up_where_others_are_left() -> Non
     assert terms_outside(framed, [(framed.text.index("on March"), len(framed.text))]) == ()
     alone = read("2026-02-17")
     assert terms_outside(alone, [(0, 10), (0, 10)]) == alone.terms
+
+
+@pytest.mark.parametrize(
+    ("asked", "named", "kept"),
+    [
+        ("what is pinned to 2023-06-01?", "2023-06-01", ("what", "is", "pin", "to", "2023-06-01")),
+        ("what did release 2025/11/03 break?", "2025/11/03", ("what", "did", "releas", "2025/11/03", "break")),
+        ("which fix came in 2025-11?", "in 2025-11", ("which", "fix", "came", "2025-11")),
+        ("which fix is of 03.11.2025?", "of 03.11.2025", ("which", "fix", "is", "03.11.2025")),
+        ("why not 2023-06-01–2024-02-01?", "2023-06-01–2024-02-01", ("whi", "not", "2023-06-01", "2024-02-01")),
+        ("the year 2038 problem", "the year 2038", ("2038", "problem")),
+        ("which budget was set in the year 2024?", "in the year 2024", ("which", "budget", "was", "set")),
+        ("what broke 2-3 weeks ago?", "2-3 weeks ago", ("what", "broke")),
+        ("what did we do on 2025-11-03?", "on 2025-11-03", ()),
+    ],
+)
+def test_a_date_in_digits_is_looked_up_as_a_whole_since_releases_have_such_names(
+    asked: str, named: str, kept: tuple[str, ...]
+) -> None:
+    question = read(asked)
+    start = question.text.index(named)
+    assert terms_outside(question, [(start, start + len(named))]) == kept

@@ -70,6 +70,24 @@ def test_the_same_words_in_several_sessions_are_one_hit_with_all_its_places(repe
     assert best.also_in_count == 2
 
 
+def test_what_says_the_contrary_hides_nothing(palace: Any, transcripts: Path) -> None:
+    merge = "erge the billing branch before the audit team has signed the quarterly report of the region."
+    mine(
+        palace,
+        transcripts,
+        {
+            "s1": (f"Do not m{merge}", "Understood, I will keep to it."),
+            "s2": (f"M{merge}", "Understood, I will keep to it."),
+            "s3": ("How do I drop the billing branch?", "git branch -d billing"),
+            "s4": ("How do I drop the billing branch?", "git branch -D billing"),
+            "s5": ("Silence the billing log.", "```toml\n# debug = true\n```"),
+            "s6": ("Silence the billing log.", "```toml\ndebug = true\n```"),
+        },
+    )
+    hits = ask(palace, "the billing branch and its log", fold=True).hits
+    assert {hit.session_id: places(hit) for hit in hits} == {f"s{number}": [] for number in range(1, 7)}
+
+
 def test_folding_changes_no_score_and_no_order(repeated: Any) -> None:
     plain = ask(repeated, "do all 12 tests pass").hits
     folded = ask(repeated, "do all 12 tests pass", fold=True).hits

@@ -2,7 +2,9 @@
 
 Agents send more than a question: labels, JSON, code fences, whole logs with a question at the end, memories that Palace
 gave them earlier. Each step below removes one kind of that, says so in a note, and is undone where it would leave
-nothing. Invariant: no input raises, and a query with a visible character never becomes empty.
+nothing. A line of a pasted config looks like the label that announces a question (``query: up``): where words above it
+ask, nothing is taken off. What a label, a fence or the length took off is still looked up by words. Invariant: no input
+raises, and a query with a visible character never becomes empty.
 """
 
 from __future__ import annotations
@@ -10,7 +12,7 @@ from __future__ import annotations
 import json
 import re
 import unicodedata
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 from msgspec import Struct
 
@@ -29,9 +31,12 @@ RAW_CHARS_MAX = 100_000
 
 _RECALL_OPEN, _RECALL_CLOSE = "<palace-recall", "</palace-recall>"
 _LABELS = r"(?:search[ _]?query|user[ _]?(?:question|query|prompt)|query|question|search(?:[ _]for)?|q)"
-_LABEL = re.compile(rf"^[^\w\n]{{0,8}}{_LABELS}[*_\"' ]{{0,4}}:[*_\s]{{0,4}}(?=\S)", re.IGNORECASE | re.MULTILINE)
+_LABEL = re.compile(rf"^[^\w\n]{{0,8}}{_LABELS}[*_\"' ]{{0,4}}:[*_]{{0,4}}\s*+(?=\S)", re.IGNORECASE | re.MULTILINE)
 _OTHER_LABEL = re.compile(r"^[*_#\"' ]{0,4}[A-Za-z][A-Za-z_ ]{1,24}:(?:\s|$)", re.MULTILINE)
+_OPENING_LABEL = re.compile(r"[^\w\n]{0,8}[A-Za-z]{1,24}(?:[ _][A-Za-z]{1,24})?[*_\"' ]{0,4}:\s")
 _JSON_KEYS = ("query", "question", "search", "prompt", "text", "q")
+_HIDDEN = "\0"  # stands in no cleaned text
+_NOT_LINE_END = re.compile(r"[^\n]+")
 _FENCE_MARK = re.compile(r"^[ \t]*(?:```+|~~~+)[^\n`]*$|```+|~~~+", re.MULTILINE)
 _SENTENCE = re.compile(r"[^.!?。\uff01\uff1f\n]+(?:[.!?](?!\s|$)[^.!?。\uff01\uff1f\n]*)*[.!?。\uff01\uff1f]*")
 _QUESTION_END = ("?", "\uff1f", '?"', "?'", "?”", "?)", "?*")
@@ -64,6 +69,11 @@ _FRAME_TERMS = frozenset(
     )
 )
 """Words that ask for whatever there is."""
+_DATE_IN_DIGITS = re.compile(
+    r"(?<![\w./-])(?:[0-9]{4}([-/.])[0-9]{1,2}(?:\1[0-9]{1,2})?|[0-9]{1,2}([-/.])[0-9]{1,2}\2[0-9]{2,4})(?![\w/-])"
+)
+_NAMED_YEAR = re.compile(r"(?:the\s+)?year[\s-]([0-9]{4})", re.IGNORECASE)
+"""Without a preposition it is no time: "the year 2038 problem"."""
 
 
 class ReadQuery(Struct, frozen=True):
@@ -86,20 +96,30 @@ class ReadQuery(Struct, frozen=True):
 def terms_outside(question: ReadQuery, places: Sequence[tuple[int, int]]) -> tuple[str, ...]:
     """Return the terms of a question without those that stand only in ``places`` of its text, where others are left.
 
-    Words that name a date say when, not what: "march" and "4" stand in many drawers that are of no 4th of March. Where
-    nothing but frame words is left ("what did we do on March 4?"), there is nothing to look up.
+    Words that name a date say when, not what: "march" and "4" stand in many drawers that are of no 4th of March. A date
+    in digits may also be a name, as of a release ("pinned to 2023-06-01"): the whole is kept, without its parts. Where
+    nothing else but frame words is left ("what did we do on March 4?"), there is nothing to look up.
     """
     if not places:
         return question.terms
-    inside = {term for start, end in places for term in analysis.terms(question.text[start:end])}
+    named = [question.text[start:end] for start, end in places]
+    inside = {term for words in named for term in analysis.terms(words)}
+    names = {name for words in named for name in _names_in(words)}
     left = question.text
     for start, end in sorted(set(places), reverse=True):
         left = f"{left[:start]} {left[end:]}"
     outside = set(analysis.terms(left))
-    kept = tuple(term for term in question.terms if term in outside or term not in inside)
+    kept = {term for term in question.terms if term in outside or term not in inside}
     if not kept:
         return question.terms
-    return () if _FRAME_TERMS.issuperset(kept) else kept
+    return () if kept <= _FRAME_TERMS else tuple(term for term in question.terms if term in kept or term in names)
+
+
+def _names_in(words: str) -> list[str]:
+    """Return the terms in words that name a date by which something else may be called."""
+    if year := _NAMED_YEAR.fullmatch(words):
+        return [year[1]]
+    return [analysis.terms(match.group())[0] for match in _DATE_IN_DIGITS.finditer(words)]
 
 
 def read(raw: str) -> ReadQuery:
@@ -109,15 +129,16 @@ def read(raw: str) -> ReadQuery:
     cleaned = _cleaned(raw if len(raw) <= RAW_CHARS_MAX else f"{raw[:half]}\n{raw[-half:]}")
     asked = _step(cleaned, _without_recall_blocks(cleaned), "recallBlock", notes)
     asked = _step(asked, _from_json(asked), "json", notes)
-    asked = _step(asked, _after_label(asked), "label", notes)
+    announced, around = _after_label(asked)
+    asked = _step(asked, announced, "label", notes)
     asked = _step(asked, _without_frame(asked), "frame", notes)
     prose = _step(asked, _without_fences(asked), "codeFence", notes)
     pieces = _question_of(prose)
     text = _step(prose, _ELLIPSIS.join(pieces), "longText", notes)
-    # What stood in a fence or far from the question is still looked up by words, after the question's own; the end of
-    # a long text is likelier to hold the question than its beginning.
+    # What stood in a fence, around a label or far from the question is still looked up by words, after the question's
+    # own; the end of a long text is likelier to hold the question than its beginning.
     surfaces: dict[str, str] = {}
-    for source in (*reversed(pieces), asked):
+    for source in (*reversed(pieces), asked, around):
         for term, surface in analysis.surfaces(source).items():
             surfaces.setdefault(term, surface)
     if len(surfaces) > TERMS_MAX:
@@ -167,21 +188,46 @@ def _from_json(text: str) -> str:
         return text
     if not isinstance(parsed, dict):
         return text
-    return next((_cleaned(parsed[key]) for key in _JSON_KEYS if isinstance(parsed.get(key), str)), text)
+    values = (_cleaned(parsed[key]) for key in _JSON_KEYS if isinstance(parsed.get(key), str))
+    return next(filter(_is_visible, values), text)
 
 
-def _after_label(text: str) -> str:
-    """Return what a ``query:`` label announces, up to the next label; quotes around it are dropped."""
-    labels = list(_LABEL.finditer(text))
+def _after_label(text: str) -> tuple[str, str]:
+    """Return what a ``query:`` label announces, up to the next label, without quotes around it; and what is around it.
+
+    A label in a fence announces nothing, nor does one that was pasted below or above the question.
+    """
+    prose = _with_fences_hidden(text)
+    labels = list(_LABEL.finditer(prose))
     if not labels:
-        return _unquoted(text)
-    asked = text[labels[-1].end() :].lstrip()
-    following = _OTHER_LABEL.search(asked)
-    if following and following.start():
-        asked, rest = asked[: following.start()], asked[following.start() :]
-        if _asks(rest) and not _asks(asked):
-            return text  # the label was part of something pasted, the question comes later
-    return _unquoted(asked)
+        return _unquoted(text), ""
+    start = labels[-1].end()
+    following = _OTHER_LABEL.search(prose, start)
+    end = following.start() if following and following.start() > start else len(text)
+    if not _announces(prose, labels, start, end):
+        return text, ""
+    return _unquoted(text[start:end]), f"{_LABEL.sub('', text[: labels[-1].start()])}\n{text[end:]}"
+
+
+def _announces(prose: str, labels: list[re.Match[str]], start: int, end: int) -> bool:
+    """Return whether the last label announces the question, which then stands from ``start`` to ``end``."""
+    before, asked, rest = prose[: labels[-1].start()], prose[start:end], prose[end:]
+    if _asks(prose[: labels[0].start()]):
+        return False
+    if analysis.terms(before) and not _OPENING_LABEL.match(before.replace(_HIDDEN, " ").lstrip()):
+        return _asks(asked.partition("\n")[0])  # else it may be a line of what those words speak of
+    return _asks(asked) or not (_asks(before) or _asks(rest))
+
+
+def _with_fences_hidden(text: str) -> str:
+    """Return ``text`` with as many other characters for closed fences, unless they are all of it."""
+    kept: list[str] = []
+    done = 0
+    for start, end in _closed_fences(text):
+        kept += [text[done:start], _NOT_LINE_END.sub(lambda line: _HIDDEN * len(line.group()), text[start:end])]
+        done = end
+    hidden = "".join([*kept, text[done:]])
+    return hidden if _is_visible(hidden) else text
 
 
 def _without_frame(text: str) -> str:
@@ -205,13 +251,17 @@ def _without_fences(text: str) -> str:
         return text
     kept: list[str] = []
     done = 0
-    for start, end in fences(text):
-        if end <= len(text):
-            kept.append(text[done:start])
-            done = end
+    for start, end in _closed_fences(text):
+        kept.append(text[done:start])
+        done = end
     prose = _FENCE_MARK.sub("", "\n".join([*kept, text[done:]]))
     is_saying = len(prose.split()) >= _QUESTION_WORDS_MIN or _is_question(prose.strip())
     return prose if is_saying else _FENCE_MARK.sub("", text)
+
+
+def _closed_fences(text: str) -> Iterator[tuple[int, int]]:
+    """Yield where each fenced block lies; one that is never closed may hold the question."""
+    return ((start, end) for start, end in fences(text) if end <= len(text))
 
 
 def _question_of(text: str) -> list[str]:

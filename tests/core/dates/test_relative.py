@@ -221,3 +221,34 @@ STRETCHES = {
 
 def test_a_stretch_up_to_now_counts_whole_days_and_ends_today() -> None:
     assert {text: read(text) for text in STRETCHES} == STRETCHES
+
+
+BEFORE_LAST = {
+    "the weekend before last": "2024-06-01..2024-06-03",
+    "over the weekend before last": "2024-06-01..2024-06-03",
+    "the weekend before last weekend": "2024-06-01..2024-06-03",
+    "the Friday before last": "2024-05-31..2024-06-01",
+    "the Tuesday before last": "2024-06-04..2024-06-05; 2024-05-28..2024-05-29",
+    "the night before last": "2024-06-11T18:00..2024-06-12T06:00",
+    "the week before last": "2024-05-27..2024-06-03",
+    "the month before last": "2024-04-01..2024-05-01",
+    "in the March before last": "2023-03-01..2023-04-01",
+    "the summer before last": "2022-06-01..2022-09-01",
+    "over the winter before last": "2022-12-01..2023-03-01",
+    "the Christmas before last": "2022-12-25..2022-12-26",
+    "at Christmas before last": "2022-12-25..2022-12-26",
+    "since the weekend before last": "2024-06-01..2024-06-14",
+    "the line before last": "",
+    "the sun before last": "",
+    "the may before last": "",
+}
+
+
+def test_the_one_before_last_is_the_one_before_the_latest_that_is_over() -> None:
+    assert {text: read(text) for text in BEFORE_LAST} == BEFORE_LAST
+
+
+def test_the_weekend_before_last_does_not_count_one_that_still_lasts() -> None:
+    saturday, monday = "2024-06-15T12:00", "2024-06-17T12:00"
+    assert read("the weekend before last", saturday) == "2024-06-01..2024-06-03"
+    assert read("the weekend before last", monday) == "2024-06-08..2024-06-10"

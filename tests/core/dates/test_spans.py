@@ -185,6 +185,10 @@ NO_DATES = [
     "2023",
     "until 2000 items",
     "in 3000",
+    "the year 2038 problem",
+    "in '24 hours'",
+    "in '38",
+    "in the '90s",
     "spring boot",
     "Spring Boot",
     "in Spring",
@@ -304,6 +308,8 @@ def test_a_span_is_handed_back_in_utc() -> None:
         ("```\nlast month\n```\nwhat did we do yesterday", "yesterday"),
         ("```\nopen\nand then last week", "last week"),
         ("since about two weeks ago", "since about two weeks ago"),
+        ("so no later than March '24, we", "no later than March '24"),
+        ("that was '24 March 2023' here", "24 March 2023"),
     ],
 )
 def test_a_span_says_which_words_named_it(text: str, named: str) -> None:
@@ -422,7 +428,7 @@ _WORDS = [
         "2024-03-05",
     ),
     *("2024-13-40", "03/05/2024", "2024-03", "10d", "99999", "0", "1.5", "recently", "other", ",", ".", "-", "\u2013"),
-    *("`", "```", "\n", "(", ")", "'s"),
+    *("`", "```", "\n", "(", ")", "'s", "no", "not", "'24", "weekend", "through", "later", "than", "Q1", "Dec"),
 ]
 _SAID = st.lists(st.sampled_from(_WORDS), max_size=24).map(" ".join)
 _TEXTS = st.one_of(_SAID, st.text(max_size=200), st.lists(st.sampled_from(_WORDS), max_size=24).map("".join))

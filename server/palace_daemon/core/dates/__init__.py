@@ -8,6 +8,9 @@ What is read and what is not:
   the latest that is over.
 * A weekday alone ("on Tuesday"), a month alone without a preposition, a number of days without "ago" or "last", and
   what lies ahead ("tomorrow", "in two weeks", "next March") are no dates; a date written in full may lie ahead.
+* What stands beside another time is seen from there: "two weeks ago yesterday", "in March two years ago" (March of the
+  year two before this one), "the weekend before last", "the last Friday of February". "No later than" and "not before"
+  hold the time that they name.
 * Where a phrase has two readings ("03/05/2024", "last Tuesday" said later in the same week) there are two spans with
   the same ``words``; take the larger of their weights, not the sum.
 * Code in backticks and closed fences, identifiers, paths, versions, and time stamps of logs are no dates.

@@ -13,6 +13,9 @@ MINUTE_MS = 60_000
 HOUR_MS = 3_600_000
 DAY_MS = 86_400_000
 
+SATURDAY = 5
+"""Counted from 0 for Monday."""
+
 _EPOCH_DAY = date(1970, 1, 1).toordinal()
 _DAY_LAST = date.max.toordinal()
 _MONTH_FIRST, _MONTH_LAST = 12, 9999 * 12 + 11
@@ -107,6 +110,11 @@ def month_start(month: int) -> int:
 def months(first: int, count: int = 1) -> Period:
     """Return ``count`` whole months from the month ``first`` on."""
     return Period(start_of(month_start(first)), start_of(month_start(first + count)))
+
+
+def month_count(period: Period) -> int:
+    """Return of how many months a period of whole months is, one at least."""
+    return max(1, month_of(day_of(period.end)) - month_of(day_of(period.start)))
 
 
 def month_of(day: int) -> int:

@@ -24,7 +24,7 @@ class Found(NamedTuple):
     readings: tuple[tuple[Period, float], ...]
     """Periods with their certainties, the likelier first."""
     yearless: tuple[int, int] | None = None
-    """Month and day (0 for the whole month) where no year was named."""
+    """Month and day (0 for a period that begins with the month) where no year was named."""
     is_calendar: bool = False
     """Days, months, quarters and years by their names and numbers: what stands on both sides of a dash."""
 

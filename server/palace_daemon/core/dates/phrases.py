@@ -7,39 +7,15 @@ calls itself, so a text is read in linear time.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import NamedTuple
 
-from palace_daemon.core.dates import calendar, named, relative
-from palace_daemon.core.dates.calendar import DAY_MS, Now, Period
-from palace_daemon.core.dates.found import LIKELY, SURE, DateKind, Found, Rule
-from palace_daemon.core.dates.relative import around, moved, weekday_at
-from palace_daemon.core.dates.words import (
-    MONTHS,
-    NUMBERS,
-    ORDINALS,
-    PARTS_OF_DAY,
-    TENS,
-    UNITS,
-    WEEKDAYS,
-    Quantity,
-    Words,
-    listed,
-    quantity_at,
-)
-
-_LEADS = listed("in on at over during within for from of around throughout across through")
-_FIRST_WORDS = frozenset(
-    (
-        *(*_LEADS, *MONTHS, *WEEKDAYS, *NUMBERS, *TENS, *ORDINALS, *calendar.SEASONS),
-        *("between", "since", "before", "after", "prior", "earlier", "later", "until", "till", "up", "last", "past"),
-        *("this", "these", "our", "my", "the", "previous", "preceding", "today", "tonight", "yesterday", "day", "week"),
-        *("recently", "lately", "a", "an", "half", "couple", "few", "several", "about", "roughly", "approximately"),
-        *("nearly", "almost", "maybe", "more", "less", "under", "some", "like", "probably", "only", "just", "full"),
-        *("whole", "entire", "early", "mid", "late", "beginning", "start", "middle", "end", "year"),
-        *("christmas", "xmas", "boxing", "new", "valentine", "valentines", "halloween", "thanksgiving"),
-    )
-)
-"""Words with which some phrase begins: most words of a text are none, and are passed over quickly."""
+from palace_daemon.core.dates import calendar, named
+from palace_daemon.core.dates.calendar import Now, Period
+from palace_daemon.core.dates.distances import around, moved
+from palace_daemon.core.dates.found import LIKELY, SURE, DateKind, Found
+from palace_daemon.core.dates.points import FIRST_WORDS, LEADS, point, simple
+from palace_daemon.core.dates.quantities import Quantity, quantity_at
+from palace_daemon.core.dates.relative import weekday_at
+from palace_daemon.core.dates.words import MONTHS, PARTS_OF_DAY, UNITS, WEEKDAYS, Words
 
 _HEARTS = frozenset(
     (
@@ -59,7 +35,7 @@ def starts(words: Words) -> Iterator[int]:
         token = words[at]
         is_year = token.kind == "number" and len(token.text) == 4
         is_unit = token.text in _HEARTS  # also of "10d", which is a number
-        if is_unit or is_year or token.kind in ("date", "stamp", "yearMonth", "quarter"):
+        if is_unit or is_year or token.kind in ("date", "stamp", "yearMonth", "year", "quarter"):
             yield from range(max(done, at - _HEART_WORDS_AHEAD), at + 1)
             done = at + 1
 
@@ -67,137 +43,23 @@ def starts(words: Words) -> Iterator[int]:
 def phrase(words: Words, at: int, now: Now) -> Found | None:
     """Return the longest time that begins at ``at``, with the prepositions that belong to it."""
     token = words[at]
-    if token.kind in ("mark", "other") or (token.kind == "word" and token.text not in _FIRST_WORDS):
+    if token.kind in ("mark", "other") or (token.kind == "word" and token.text not in FIRST_WORDS):
         return None
     found: list[Found] = []
-    lead = token.text if token.text in _LEADS else ""
+    lead = token.text if token.text in LEADS else ""
     if lead == "of" and words[at - 1].kind in ("number", "ordinal"):
         return None  # "the 31st of April": no day, and the month alone was not meant
-    first = _point(words, at + bool(lead), now, lead)
-    if lead in ("around", "over") and (rough := _point(words, at, now)):
+    first = point(words, at + bool(lead), now, lead)
+    if lead in ("around", "over") and (rough := point(words, at, now)):
         found.append(rough)  # "around ten days ago": there it belongs to the number
     if first:
         found.append((_dashed(words, first, now, lead) if first.is_calendar else None) or first)
-    elif days := _days_of_month(words, at + bool(lead), now, ()):
+    elif days := _days_of_month(words, at + bool(lead), now, _TO):
         found.append(days)
+    if months := _bare_range(words, at + bool(lead), now):
+        found.insert(0, months)
     found += [one for rule in _PHRASE_RULES if (one := rule(words, at, now))]
     return max(found, key=lambda one: one.end, default=None)
-
-
-def _point(words: Words, at: int, now: Now, lead: str = "") -> Found | None:
-    """Return the longest time or part of a time that begins at ``at``."""
-    return _longest(words, at, now, lead, _RULES)
-
-
-def _simple(words: Words, at: int, now: Now, lead: str = "") -> Found | None:
-    """Return the longest time that begins at ``at`` and is no part of another."""
-    return _longest(words, at, now, lead, _SIMPLE_RULES)
-
-
-def _longest(words: Words, at: int, now: Now, lead: str, rules: tuple[Rule, ...]) -> Found | None:
-    token = words[at]
-    if token.kind in ("mark", "other") or (token.kind == "word" and token.text not in _FIRST_WORDS):
-        return None
-    best: Found | None = None
-    for rule in rules:
-        found = rule(words, at, now, lead)
-        if found and (best is None or found.end > best.end):
-            best = found
-    return best
-
-
-# ------------------------------------------------------------------------------------------------------ parts of a time
-
-
-class _Share(NamedTuple):
-    """Which of the equal parts of a time a word names."""
-
-    part: int
-    parts: int
-    parts_of_year: int
-    """The end of a year is its last two months, of which nobody would say that they are merely late."""
-
-
-_FIRST, _MIDDLE, _LAST = _Share(0, 3, 6), _Share(1, 3, 3), _Share(-1, 3, 6)
-_SHARES: tuple[tuple[str, _Share], ...] = (
-    ("early", _Share(0, 3, 3)),
-    ("mid", _MIDDLE),
-    ("late", _Share(-1, 3, 3)),
-    ("the beginning of", _FIRST),
-    ("beginning of", _FIRST),
-    ("the start of", _FIRST),
-    ("start of", _FIRST),
-    ("the middle of", _MIDDLE),
-    ("middle of", _MIDDLE),
-    ("the end of", _LAST),
-    ("end of", _LAST),
-    ("the first half of", _Share(0, 2, 2)),
-    ("the second half of", _Share(-1, 2, 2)),
-)
-_YEAR_DAYS = 365
-
-
-def _part(words: Words, at: int, now: Now, _lead: str) -> Found | None:
-    """Read "early March", "mid 2023", "the end of last month", "the second half of 2023"; of a day it is the day."""
-    for name, share in _SHARES:
-        end = words.after(at, name)
-        found = _simple(words, words.skip(end, "in"), now, "early") if end else None
-        if found and found.kind == "day":
-            return found
-        if found and found.kind == "period":
-            readings = tuple((_cut(period, share), sure) for period, sure in found.readings)
-            return Found(found.end, "period", readings)
-    return None
-
-
-def _cut(period: Period, share: _Share) -> Period:
-    """Return one of the equal parts of a period, of a year in months, else in days; the last one takes what is over."""
-    if (period.end - period.start) // DAY_MS >= _YEAR_DAYS:
-        count = 12 // share.parts_of_year
-        first = calendar.month_of(calendar.day_of(period.start))
-        return calendar.months(first + share.part % share.parts_of_year * count, count)
-    days = (period.end - period.start) // DAY_MS // share.parts
-    start = period.start + share.part % share.parts * days * DAY_MS
-    return Period(start, period.end if share.part < 0 else start + days * DAY_MS)
-
-
-def _dated_weekday(words: Words, at: int, now: Now, _lead: str) -> Found | None:
-    """Read "Tuesday, March 5" as that day; the weekday adds nothing."""
-    if weekday_at(words, at) is None:
-        return None
-    found = _longest(words, words.skip(at + 1, ","), now, "on", named.RULES)
-    return found if found and found.kind == "day" and found.is_calendar else None
-
-
-def _week_of(words: Words, at: int, now: Now, _lead: str) -> Found | None:
-    """Read "the week of March 5", "the second week of March", "the last week of May 2024"."""
-    place = words.skip(at, "the")
-    if words.word(place) == "week" and words.word(place + 1) == "of":
-        found = _simple(words, place + 2, now, "of")
-        if found is None or found.kind != "day":
-            return None
-        weeks = tuple(
-            (calendar.days(calendar.monday_of(calendar.day_of(period.start)), 7), sure)
-            for period, sure in found.readings
-        )
-        return Found(found.end, "period", weeks)
-    number = ORDINALS.get(words.word(place), 5 if words.word(place) == "last" else 0)
-    if not 1 <= number <= 5 or not words.after(place + 1, "week of"):
-        return None
-    month = _simple(words, place + 3, now, "early")
-    if (
-        month is None
-        or month.kind != "period"
-        or not 28 <= (month.readings[0][0].end - month.readings[0][0].start) // DAY_MS <= 31
-    ):
-        return None
-    period, sure = month.readings[0]
-    start = period.end - 7 * DAY_MS if words.word(place) == "last" else period.start + (number - 1) * 7 * DAY_MS
-    return Found(month.end, "period", ((Period(start, min(start + 7 * DAY_MS, period.end)), sure),))
-
-
-_SIMPLE_RULES: tuple[Rule, ...] = (*named.RULES, *relative.RULES)
-_RULES: tuple[Rule, ...] = (*_SIMPLE_RULES, _part, _dated_weekday, _week_of)
 
 
 # --------------------------------------------------------------------------------------------------------------- ranges
@@ -209,22 +71,32 @@ def _between(words: Words, at: int, now: Now) -> Found | None:
     """Read "between X and Y", "between the 5th and the 7th of March", "between two and three weeks ago"."""
     if words.word(at) != "between":
         return None
-    first = _point(words, at + 1, now, "between")
+    first = point(words, at + 1, now, "between")
     if first is None:
-        return _days_of_month(words, at + 1, now, ("and",))
+        return _between_distances(words, at + 1, now) or _days_of_month(words, at + 1, now, ("and",))
     if first.kind == "ago" and words.word(first.end) != "and":
         return first
     return _range(words, first, first.end + 1, now, "between") if words.word(first.end) == "and" else None
+
+
+def _between_distances(words: Words, at: int, now: Now) -> Found | None:
+    """Read on behind "between": "two months and three weeks ago", where "ago" stands for both."""
+    first = quantity_at(words, at)
+    second = point(words, first.end + 1, now) if first and words.word(first.end) == "and" else None
+    if first is None or second is None or second.kind != "ago":
+        return None
+    start, end = around(now.ms, first, -1), second.readings[0][0]
+    return Found(second.end, "range", ((Period(min(start.start, end.start), max(start.end, end.end)), LIKELY),))
 
 
 def _from_to(words: Words, at: int, now: Now) -> Found | None:
     """Read "from X to Y", "from X until now", "from X on"."""
     if words.word(at) != "from":
         return None
-    first = _point(words, at + 1, now, "from")
+    first = point(words, at + 1, now, "from")
     if first is None:
         return _days_of_month(words, at + 1, now, _TO)
-    if words.word(first.end) in ("on", "onward", "onwards") and not _point(words, first.end + 1, now, "on"):
+    if words.word(first.end) in ("on", "onward", "onwards") and not point(words, first.end + 1, now, "on"):
         return _open_end(first, first.end + 1, now)
     is_joined = words.word(first.end) in _TO or words.mark(first.end) == "-"
     return _range(words, first, first.end + 1, now, "from") if is_joined else None
@@ -238,13 +110,24 @@ def _dashed(words: Words, first: Found, now: Now, lead: str) -> Found | None:
     return second if second and second.is_calendar else None
 
 
+def _bare_range(words: Words, at: int, now: Now) -> Found | None:
+    """Read "Jan-Mar 2025", "March to May of last year", "Q1-Q2 2025": the second gives the first its year."""
+    first = named.bare_period(words, at, now.day)
+    if first is None or (words.mark(first.end) != "-" and words.word(first.end) not in _TO):
+        return None
+    second = point(words, first.end + 1, now) if named.bare_period(words, first.end + 1, now.day) else None
+    if second is None or second.yearless or second.kind != "period" or not second.is_calendar:
+        return None
+    return _range(words, first, first.end + 1, now, "")
+
+
 def _days_of_month(words: Words, at: int, now: Now, joints: tuple[str, ...]) -> Found | None:
     """Read "5 to 7 March 2024": the first day has the month of the second."""
     place = words.skip(at, "the")
     day = named.day_number(words, place)
     if not day or not (words.word(place + 1) in joints or words.mark(place + 1) == "-"):
         return None
-    last = _simple(words, place + 2, now)
+    last = simple(words, place + 2, now)
     if last is None or last.kind != "day" or not last.is_calendar or len(last.readings) > 1:
         return None
     period, certainty = last.readings[0]
@@ -257,7 +140,7 @@ def _days_of_month(words: Words, at: int, now: Now, joints: tuple[str, ...]) -> 
 
 def _range(words: Words, first: Found, at: int, now: Now, lead: str) -> Found | None:
     """Return the range from ``first`` to the time that begins at ``at``; a missing year is worked out."""
-    second = _point(words, at, now, lead)
+    second = point(words, at, now, lead)
     if second is None and words.word(at) == "now":
         second = Found(at + 1, "day", ((calendar.days(now.day), SURE),))
     if second is None and first.kind == "day" and first.is_calendar:
@@ -303,7 +186,7 @@ def _anchored(found: Found, day: int, *, is_latest: bool) -> Found:
     if found.kind == "period":
         limit = calendar.month_of(day)
         index = calendar.latest_month(limit if is_latest else limit + 11, month - 1)
-        period = calendar.months(index)
+        period = calendar.months(index, calendar.month_count(found.readings[0][0]))
     else:
         pick = calendar.latest_day if is_latest else calendar.earliest_day
         picked = pick(day, month, day_of_month)
@@ -320,7 +203,7 @@ def _since(words: Words, at: int, now: Now) -> Found | None:
     """Read "since X"; here a weekday alone is enough, the latest before today."""
     if words.word(at) != "since":
         return None
-    found = _point(words, at + 1, now, "since")
+    found = point(words, at + 1, now, "since")
     if found is None:
         weekday = weekday_at(words, at + 1)
         if weekday is None:
@@ -337,30 +220,44 @@ def _open_end(found: Found, end: int, now: Now) -> Found | None:
     return Found(end, "since", readings) if readings else None
 
 
-_BEFORE, _AFTER, _UNTIL = ("before", "prior to", "earlier than"), ("after", "later than"), ("until", "till", "up to")
+_BEFORE, _AFTER, _UNTIL = (
+    ("before", "prior to", "earlier than", "sooner than"),
+    ("after", "later than"),
+    ("until", "till", "up to"),
+)
+
+
+_OPEN_KINDS: tuple[tuple[DateKind, tuple[str, ...]], ...] = (
+    ("before", _BEFORE),
+    ("after", _AFTER),
+    ("before", _UNTIL),
+)
 
 
 def _before_or_after(words: Words, at: int, now: Now) -> Found | None:
-    """Read "before X", "after X", "until X". What is after today has not been said yet."""
-    kinds: tuple[tuple[DateKind, tuple[str, ...]], ...] = (("before", _BEFORE), ("after", _AFTER), ("before", _UNTIL))
-    for kind, phrases in kinds:
+    """Read "before X", "after X", "until X", "no later than X". What is after today has not been said yet."""
+    is_denied = words.word(at) in ("no", "not") and words.word(at - 1) != "or"  # "whether or not before March"
+    at += is_denied
+    is_inside = is_denied or (words.word(at - 2) == "on" and words.word(at - 1) == "or")  # "on or before March 5"
+    for kind, phrases in _OPEN_KINDS:
         place = words.after_any(at, phrases)
-        found = (
-            _point(words, place, now, words.word(place - 1) if phrases is not _UNTIL else "until") if place else None
-        )
+        found = point(words, place, now, phrases[0]) if place else None
         if found is None:
             continue
+        is_before = (kind == "before") != is_denied
+        includes = is_inside or phrases is _UNTIL
         today = calendar.days(now.day).end
-        if kind == "after":
-            periods = [(Period(period.end, today), sure) for period, sure in found.readings]
-        else:
-            is_before = phrases is _BEFORE
+        if is_before:
             periods = [
-                (Period(calendar.MIN_MS, period.start if is_before else period.end), sure)
+                (Period(calendar.MIN_MS, period.end if includes else period.start), sure)
                 for period, sure in found.readings
             ]
+        else:
+            periods = [
+                (Period(period.start if includes else period.end, today), sure) for period, sure in found.readings
+            ]
         readings = tuple((period, sure) for period, sure in periods if period.start < period.end)
-        return Found(found.end, kind, readings) if readings else None
+        return Found(found.end, "before" if is_before else "after", readings) if readings else None
     return None
 
 
@@ -370,9 +267,11 @@ def _distance_from(words: Words, at: int, now: Now) -> Found | None:
     if quantity is None and words.word(at) == "the" and words.word(at + 1) in UNITS:
         unit = UNITS[words.word(at + 1)]
         quantity = Quantity(1, 1, is_rough=False, unit=unit, end=at + 2, is_counted=False)
+    if end := words.after_any(at, ("the weekend before", "the weekend after")):
+        return _weekend_beside(words, end, now)
     if quantity is None or quantity.unit.minutes or words.word(quantity.end) not in ("before", "after"):
         return None
-    found = _simple(words, quantity.end + 1, now, "before")
+    found = simple(words, quantity.end + 1, now, "before")
     if found is None:
         return None
     is_before = words.word(quantity.end) == "before"
@@ -384,6 +283,20 @@ def _distance_from(words: Words, at: int, now: Now) -> Found | None:
     else:
         shifted = around(period.start, quantity, -1 if is_before else 1)
     return Found(found.end, "ago", ((shifted, min(sure, LIKELY)),)) if shifted.start <= now.ms else None
+
+
+def _weekend_beside(words: Words, at: int, now: Now) -> Found | None:
+    """Return the weekend that lies wholly before or after the time at ``at``, as the word before it says."""
+    found = simple(words, at, now, "before")
+    if found is None:
+        return None
+    period, sure = found.readings[0]
+    after = calendar.day_of(period.end - 1) + 1
+    saturday = after + (calendar.SATURDAY - calendar.weekday_of(after)) % 7
+    if words.word(at - 1) == "before":
+        saturday = calendar.weekday_before(calendar.day_of(period.start) - 1, calendar.SATURDAY)
+    weekend = calendar.days(saturday, 2)
+    return Found(found.end, "period", ((weekend, min(sure, LIKELY)),)) if weekend.start <= now.ms else None
 
 
 _PHRASE_RULES = (_between, _from_to, _since, _before_or_after, _distance_from)

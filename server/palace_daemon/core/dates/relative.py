@@ -1,4 +1,4 @@
-"""Rules for dates as seen from now: "yesterday", "last Tuesday", "two weeks ago", "the past month", "recently".
+"""Rules for dates as seen from now: "yesterday", "last Tuesday", "the weekend before last", "recently".
 
 Weeks begin on Monday. Bare "last week" is the calendar's; "the last week" and "the past week" are the seven days up to
 now. Nothing that lies ahead is read ("next week", "in two weeks"): a memory has nothing of it.
@@ -7,7 +7,7 @@ now. Nothing that lies ahead is read ("next week", "in two weeks"): a memory has
 from __future__ import annotations
 
 from palace_daemon.core.dates import calendar
-from palace_daemon.core.dates.calendar import DAY_MS, MINUTE_MS, Now, Period
+from palace_daemon.core.dates.calendar import Now, Period
 from palace_daemon.core.dates.found import DOUBTFUL, EITHER, LIKELY, SURE, VAGUE, Found, Rule
 from palace_daemon.core.dates.words import (
     DOUBTFUL_MONTHS,
@@ -16,54 +16,9 @@ from palace_daemon.core.dates.words import (
     PARTS_OF_DAY,
     UNITS,
     WEEKDAYS,
-    Quantity,
     Words,
     listed,
-    quantity_at,
 )
-
-_DISTANCE_SHARE = 0.15
-"""Half the width of "... ago" as a share of the distance: people say ten days for anything from eight to twelve."""
-
-
-def moved(ms: int, amount: float, quantity: Quantity) -> int:
-    """Return the millisecond that lies so many units later; months are those of the calendar."""
-    unit = quantity.unit
-    if unit.minutes:
-        return calendar.clamp(ms + round(amount * unit.minutes * MINUTE_MS))
-    if unit.days:
-        return calendar.clamp(ms + round(amount * unit.days) * DAY_MS)
-    whole = int(amount * unit.months)
-    day = calendar.shifted(calendar.day_of(ms), whole)
-    return calendar.clamp(calendar.start_of(day) + ms % DAY_MS + round((amount * unit.months - whole) * 30) * DAY_MS)
-
-
-def half_width_ms(amount: float, quantity: Quantity) -> int:
-    """Return how far "... ago" reaches to either side of its middle.
-
-    In days it is 15 % of the distance, rounded, and no less than the unit's slack: nothing for up to three days, 2 days
-    for ten days, 3 for one to three weeks, 10 for a month, 27 for half a year, 60 for a year. Hours and minutes reach
-    half a unit or 15 %. After "about" it is twice that, a day at least.
-    """
-    unit = quantity.unit
-    if unit.minutes:
-        half = max(unit.minutes * MINUTE_MS // 2, round(amount * unit.minutes * MINUTE_MS * _DISTANCE_SHARE))
-        return half * (2 if quantity.is_rough else 1)
-    distance_days = amount * (unit.days or unit.months * 30.44)
-    half_days = max(unit.slack_days, int(distance_days * _DISTANCE_SHARE + 0.5))
-    return DAY_MS * (max(1, 2 * half_days) if quantity.is_rough else half_days)
-
-
-def around(ms: int, quantity: Quantity, direction: int) -> Period:
-    """Return the period at a distance from ``ms``, with its half width; days are taken whole."""
-    near, far = (moved(ms, direction * amount, quantity) for amount in (quantity.low, quantity.high))
-    near_half, far_half = half_width_ms(quantity.low, quantity), half_width_ms(quantity.high, quantity)
-    (first, before), (last, beyond) = sorted(((near, near_half), (far, far_half)))
-    if quantity.unit.minutes:
-        return Period(calendar.clamp(first - before), calendar.clamp(last + beyond))
-    first_day, last_day = calendar.day_of(first - before), calendar.day_of(last + beyond)
-    return calendar.days(first_day, last_day - first_day + 1)
-
 
 # ------------------------------------------------------------------------------------------------------- days and weeks
 
@@ -76,7 +31,23 @@ def weekday_at(words: Words, at: int) -> int | None:
     return WEEKDAYS.get(token.text)
 
 
-def _day(words: Words, end: int, day: int, certainty: float = SURE) -> Found:
+_TIMES = frozenset(
+    (
+        *(*MONTHS, *WEEKDAYS, *UNITS, *PARTS_OF_DAY, *calendar.SEASONS, "weekend", "christmas", "xmas", "boxing"),
+        *("new", "valentine", "valentines", "halloween", "thanksgiving"),
+    )
+)
+
+
+def _after_before_last(words: Words, at: int) -> int:
+    """Return the place after the noun there and "before last", which is not "before last Christmas", else 0."""
+    end = words.after(at + 1, "before last")
+    if end and words.word(end) == words.word(at):
+        return end + 1  # "the weekend before last weekend"
+    return 0 if words.word(end) in _TIMES and words[end].text != "may" else end
+
+
+def day_or_part(words: Words, end: int, day: int, certainty: float = SURE) -> Found:
     """Return a day, or the part of it that is named next."""
     hours = PARTS_OF_DAY.get(words.word(end))
     if hours:
@@ -100,9 +71,9 @@ def _day_word(words: Words, at: int, now: Now, _lead: str) -> Found | None:
     if words.word(place) == "today":
         return Found(place + 1, "day", ((calendar.days(now.day), SURE),))
     if words.word(at) == "yesterday":
-        return _day(words, at + 1, now.day - 1)
+        return day_or_part(words, at + 1, now.day - 1)
     if end := words.after_any(at, ("the day before yesterday", "day before yesterday")):
-        return _day(words, end, now.day - 2)
+        return day_or_part(words, end, now.day - 2)
     for phrase, days_on, part in _DAY_PARTS:
         if end := words.after(at, phrase):
             return Found(end, "day", ((calendar.hours(now.day + days_on, *PARTS_OF_DAY[part]), SURE),))
@@ -127,47 +98,51 @@ def _day_of_week(words: Words, at: int, now: Now, _lead: str) -> Found | None:
         week = _week_at(words, words.skip(place, "of", "in", ","), now)
         if not week:
             return None
-        found = _day(words, at + 1, week[0] + weekday)
+        found = day_or_part(words, at + 1, week[0] + weekday)
         return found._replace(end=week[1])
     week = _week_at(words, at, now)
     if not week:
         return None
     place = words.skip(words.skip(week[1], ","), "on")
     weekday = weekday_at(words, place)
-    return None if weekday is None else _day(words, place + 1, week[0] + weekday)
+    return None if weekday is None else day_or_part(words, place + 1, week[0] + weekday)
+
+
+def _last_weekday(now: Now, weekday: int) -> tuple[tuple[int, float], ...]:
+    """Return the days that "last Tuesday" may be with their certainties, the likelier first.
+
+    Said later in the same week, it is for some the one of two days ago and for others that of last week: the nearer
+    stands first, or for yesterday, which has a word of its own, the farther.
+    """
+    day = calendar.weekday_before(now.day, weekday)
+    if day < calendar.monday_of(now.day):
+        return ((day, SURE),)
+    is_yesterday = day == now.day - 1
+    return ((day - 7, LIKELY), (day, EITHER)) if is_yesterday else ((day, LIKELY), (day - 7, EITHER))
 
 
 def _named_weekday(words: Words, at: int, now: Now, _lead: str) -> Found | None:
-    """Read "last Tuesday", "this past Tuesday", "this Tuesday" where it is not ahead.
-
-    Said later in the same week, "last Tuesday" is for some the one of two days ago and for others that of last week:
-    both readings are returned, the nearer first, or for yesterday, which has a word of its own, the farther first.
-    """
+    """Read "last Tuesday", "this past Tuesday", "this Tuesday" where it is not ahead; not "last Friday of February"."""
     place = words.after_any(at, ("this past", "the past", "this last", "last", "this"))
     weekday = weekday_at(words, place) if place else None
-    if weekday is None:
+    if weekday is None or words.word(place + 1) == "of":
         return None
     end = place + 1
     determiner = words.word(place - 1)
     if determiner == "this":
         day = calendar.monday_of(now.day) + weekday
-        return _day(words, end, day, LIKELY) if day <= now.day else None
-    day = calendar.weekday_before(now.day, weekday)
-    found = _day(words, end, day, LIKELY)
-    if determiner == "past" or day < calendar.monday_of(now.day):
-        return found._replace(readings=((found.readings[0][0], SURE),))
-    other = _day(words, end, day - 7, EITHER).readings[0]
-    is_yesterday = day == now.day - 1
-    readings = (found.readings[0], other)
-    if is_yesterday:
-        readings = ((other[0], LIKELY), (found.readings[0][0], EITHER))
-    return found._replace(readings=readings)
+        return day_or_part(words, end, day, LIKELY) if day <= now.day else None
+    days = _last_weekday(now, weekday)
+    if determiner == "past":
+        days = ((calendar.weekday_before(now.day, weekday), SURE),)
+    found = day_or_part(words, end, days[0][0])
+    return found._replace(readings=tuple(day_or_part(words, end, *day).readings[0] for day in days))
 
 
 def _weekend(words: Words, at: int, now: Now, _lead: str) -> Found | None:
     """Read "last weekend", "this weekend", "the weekend": the latest that has begun, "last" the latest that is over."""
     place = words.after_any(at, ("this past", "the past", "the last", "last", "this", "the"))
-    if not place or words.word(place) not in ("weekend", "weekends"):
+    if not place or words.word(place) not in ("weekend", "weekends") or words.word(place + 1) == "of":
         return None
     saturday = calendar.monday_of(now.day) + 5
     determiner = words.word(place - 1)
@@ -177,6 +152,28 @@ def _weekend(words: Words, at: int, now: Now, _lead: str) -> Found | None:
         saturday -= 7
     certainty = DOUBTFUL if determiner == "the" else SURE
     return Found(place + 1, "period", ((calendar.days(saturday, 2), certainty),))
+
+
+def _before_last(words: Words, at: int, now: Now, _lead: str) -> Found | None:
+    """Read "the weekend before last", "the Friday before last", "the summer before last", "the night before last"."""
+    end = _after_before_last(words, at + 1) if words.word(at) == "the" else 0
+    if not end:
+        return None
+    weekday, most = weekday_at(words, at + 1), SURE if words.is_free(end) else DOUBTFUL  # "before last release"
+    if weekday is not None:
+        days = tuple((calendar.days(day - 7), min(certainty, most)) for day, certainty in _last_weekday(now, weekday))
+        return Found(end, "day", days)
+    noun, is_capital = words.word(at + 1), words[at + 1].is_capital
+    if noun in ("night", "evening"):
+        return Found(end, "day", ((calendar.hours(now.day - 2, *PARTS_OF_DAY[noun]), most),))
+    period: Period | None = None
+    if noun == "weekend":
+        period = calendar.days(calendar.monday_of(now.day) - 9, 2)
+    elif noun in calendar.SEASONS:
+        period = calendar.months(calendar.latest_month(now.month - 3, calendar.SEASONS[noun]) - 12, 3)
+    elif noun in MONTHS and (is_capital or noun not in DOUBTFUL_MONTHS):
+        period = calendar.months(calendar.latest_month(now.month - 1, MONTHS[noun] - 1) - 12)
+    return Found(end, "period", ((period, most),)) if period else None
 
 
 # -------------------------------------------------------------------------------------------------------- last and this
@@ -253,61 +250,6 @@ def _named_season(words: Words, at: int, now: Now, _lead: str) -> Found | None:
     return Found(place + 1, "period", ((calendar.months(month, 3), LIKELY),))
 
 
-# ------------------------------------------------------------------------------------------------------------ distances
-
-
-def _ago(words: Words, at: int, now: Now, _lead: str) -> Found | None:
-    """Read "10 days ago", "a couple of weeks ago", "two or three months back", "a year ago today"."""
-    quantity = quantity_at(words, at)
-    if quantity is None:
-        return None
-    is_back = words.word(quantity.end) == "back" and not quantity.unit.minutes
-    if words.word(quantity.end) != "ago" and not is_back:
-        return None
-    end = quantity.end + 1
-    if words.word(end) == "today" and not quantity.unit.minutes:
-        return _day(words, end + 1, calendar.day_of(moved(now.ms, -quantity.low, quantity)))
-    period = around(now.ms, quantity, -1)
-    latest = now.ms + 1 if quantity.unit.minutes else calendar.days(now.day).end
-    certainty = LIKELY if quantity.is_rough or quantity.low < quantity.high else SURE
-    return Found(end, "ago", ((Period(period.start, min(period.end, latest)), certainty),))
-
-
-_IN_LEADS = frozenset({"in", "over", "during", "within", "for", "throughout", "across"})
-
-
-def _past(words: Words, at: int, now: Now, lead: str) -> Found | None:
-    """Read "the last two weeks", "in the past month", "the last few days": whole days from there up to today.
-
-    "In the last week" has no number: an article must stand there, and before a day or an hour a preposition as well
-    ("on the last day" is none). Minutes and hours are counted from now.
-    """
-    place = words.skip(at, "the", "these", "this", "our", "my")
-    has_article = place > at
-    if words.word(place) not in ("last", "past", "previous", "preceding"):
-        return None
-    is_past = words.word(place) == "past"
-    quantity = quantity_at(words, place + 1)
-    if quantity is None:
-        unit = UNITS.get(words.word(place + 1))
-        if unit is None or not (has_article or (is_past and lead in _IN_LEADS)):
-            return None
-        is_short = not unit.slack_days
-        if words.word(place) == "previous" or (is_short and (unit.minutes == 1 or lead not in _IN_LEADS)):
-            return None
-        quantity = Quantity(1, 1, is_rough=False, unit=unit, end=place + 2, is_counted=False)
-    elif not quantity.is_counted:
-        return None
-    if words.word(quantity.end) == "of":
-        return None
-    start = moved(now.ms, -quantity.high, quantity)
-    if quantity.unit.minutes:
-        period = Period(start, calendar.clamp(now.ms + 1))
-    else:
-        period = Period(calendar.start_of(calendar.day_of(start)), calendar.days(now.day).end)
-    return Found(quantity.end, "past", ((period, SURE),))
-
-
 def _vague(words: Words, at: int, now: Now, _lead: str) -> Found | None:
     """Read "recently", "lately", "the other day"; what is "recently used" is a cache."""
     if words.word(at) in ("recently", "lately"):
@@ -324,11 +266,10 @@ RULES: tuple[Rule, ...] = (
     _day_of_week,
     _named_weekday,
     _weekend,
+    _before_last,
     _named_unit,
     _named_month,
     _named_season,
-    _ago,
-    _past,
     _vague,
 )
 """All rules of this module."""

@@ -14,7 +14,7 @@ from typing import Literal, NamedTuple
 
 from palace_daemon.core.boundaries import fences
 
-TokenKind = Literal["word", "number", "ordinal", "date", "stamp", "yearMonth", "quarter", "mark", "other"]
+TokenKind = Literal["word", "number", "ordinal", "date", "stamp", "yearMonth", "year", "quarter", "mark", "other"]
 
 MONTHS = {
     name: number
@@ -154,6 +154,8 @@ _PIECE = re.compile(
     r"|[,;()\[\]{}<>|\"\u201c\u201d\u201e\u00ab\u00bb!?\u2013\u2014\u2026]"
 )
 _LEADING, _TRAILING = "*_'\u2018\u2019~", "*_'\u2018\u2019~.:"
+_SHORT_YEAR = re.compile(r"[*_]*['\u2018\u2019]([0-9]{2})(?:['\u2019][sS])?")
+_SHORT_YEARS_FROM = 1970
 _WORD = re.compile(r"([A-Za-z]+)(?:['\u2019][sS])?")
 _NUMBER = re.compile(r"[0-9]{1,6}(?:\.[0-9])?")
 _ORDINAL = re.compile(r"([0-9]{1,2})(?:st|nd|rd|th)", re.IGNORECASE)
@@ -260,18 +262,39 @@ def _add(tokens: list[Token], piece: str, start: int) -> None:
         return
     core = piece.rstrip(_TRAILING)
     tail = piece[len(core) :]
+    if (match := _SHORT_YEAR.fullmatch(core)) and tail[:1] not in ("'", "\u2018", "\u2019"):
+        year = _SHORT_YEARS_FROM + (int(match[1]) - _SHORT_YEARS_FROM) % 100
+        tokens.append(Token("year", "", start + match.start(1) - 1, start + len(core), number=float(year)))
+        core, start = "", start + len(core)
     stripped = core.lstrip(_LEADING)
     start += len(core) - len(stripped)
     if tokens and tokens[-1].kind == "date" and _TIME.fullmatch(stripped):
         tokens[-1] = tokens[-1]._replace(kind="stamp")
     if stripped:
-        tokens += _hyphenated(stripped, start) if "-" in stripped else [_token(stripped, start)]
+        _close_quote(tokens, stripped)
+        tokens += _hyphenated(stripped, start, tokens[-1:]) if "-" in stripped else [_token(stripped, start)]
     if "." in tail or ":" in tail:
         tokens.append(Token("mark", ".", start + len(stripped), start + len(stripped) + 1))
 
 
-def _hyphenated(piece: str, start: int) -> list[Token]:
-    """Return the parts of a hyphenated piece if a date may contain each of them, else one token."""
+def _close_quote(tokens: list[Token], following: str) -> None:
+    """Make the last token a number where its apostrophe opened a quotation: "'10 days ago'", "'24 March 2025'"."""
+    if not tokens or tokens[-1].kind != "year":
+        return
+    is_counted = following in UNITS and following.endswith("s")
+    is_dated = following[:1].isupper() and following.lower() in MONTHS
+    if (is_counted or is_dated) and not (len(tokens) > 1 and tokens[-2].text in MONTHS):
+        year = tokens[-1]
+        text = f"{int(year.number) % 100:02}"
+        tokens[-1] = Token("number", text, year.start + 1, year.start + 3, number=float(text))
+
+
+def _hyphenated(piece: str, start: int, before: list[Token]) -> list[Token]:
+    """Return the parts of a hyphenated piece if a date may contain each of them, else one token.
+
+    A hyphen that makes a range is a mark of its own. What stands before the piece says whether it does so between a
+    number and a month: in "March 31-April 2" and "30 March-2 April", not in "5-March" and "March-5".
+    """
     whole = _token(piece, start)
     if whole.kind != "other":
         return [whole]
@@ -280,10 +303,25 @@ def _hyphenated(piece: str, start: int) -> list[Token]:
         token = _token(part.group(), start + part.start())
         if token.kind in ("other", "stamp", "date") or (token.kind == "word" and token.text not in _KNOWN):
             return [whole]
-        if parts and _class(parts[-1]) == _class(token) != "word":
+        if parts and (_makes_range(parts[-1], token) or (len(parts) == 1 and _ends_date(before, parts[0], token))):
             parts.append(Token("mark", "-", token.start - 1, token.start))
         parts.append(token)
     return parts or [whole]
+
+
+def _makes_range(one: Token, other: Token) -> bool:
+    """Return whether a hyphen makes a range of two tokens by themselves: "March-May", "5-7"."""
+    return _class(one) == _class(other) != "word"
+
+
+def _ends_date(before: list[Token], one: Token, other: Token) -> bool:
+    """Return whether ``one`` ends a date that began in the word before, and ``other`` begins the next."""
+    classes = (_class(before[0]) if before else "", _class(one), _class(other))
+    if len(one.text) == len("2024") and classes[1] == "number":  # "March 2024-May 2024", "March 5, 2024-April 2, 2024"
+        return classes[2] == classes[0] == "quarter" or (classes[2] == "month" and classes[0] != "number")
+    if classes == ("number", "month", "number"):
+        return len(other.text) <= len("31")
+    return classes == ("month", "number", "month")
 
 
 def _class(token: Token) -> str:
@@ -339,109 +377,3 @@ def _dated(kind: TokenKind, readings: list[tuple[str, str, str]], start: int, en
         except ValueError:
             continue
     return Token(kind if found else "other", "", start, end, days=tuple(dict.fromkeys(found)))
-
-
-class Quantity(NamedTuple):
-    """How many units: from ``low`` to ``high``, which are equal in "three"."""
-
-    low: float
-    high: float
-    is_rough: bool
-    unit: Unit
-    end: int
-    """The place after the unit."""
-    is_counted: bool
-    """A number stood there, not only "a" or "the"."""
-
-
-_ROUGH = (
-    *("about", "around", "roughly", "approximately", "nearly", "almost", "maybe", "over", "more than", "less than"),
-    *("under", "at least", "some", "like", "probably"),
-)
-_PLAIN = ("only", "just", "full", "whole", "entire")
-_VAGUE: tuple[tuple[str, float, float], ...] = (
-    ("a couple of", 2, 3),
-    ("couple of", 2, 3),
-    ("a couple", 2, 3),
-    ("couple", 2, 3),
-    ("a few", 2, 5),
-    ("few", 2, 5),
-    ("several", 3, 8),
-    ("half a dozen", 6, 6),
-    ("half a", 0.5, 0.5),
-    ("half an", 0.5, 0.5),
-    ("a dozen", 12, 12),
-    ("a hundred", 100, 100),
-)
-
-
-_QUANTITY_WORDS = frozenset(
-    phrase.split()[0] for phrase in (*_ROUGH, *_PLAIN, *(name for name, _, _ in _VAGUE), "a", "an", *NUMBERS, *TENS)
-)
-
-
-def quantity_at(words: Words, at: int) -> Quantity | None:
-    """Return the quantity with its unit that begins at ``at``: "about two or three weeks", "a year and a half"."""
-    if words[at].kind != "number" and words.word(at) not in _QUANTITY_WORDS:
-        return None
-    rough = words.after_any(at, _ROUGH)
-    at = words.skip(rough or at, *_PLAIN)
-    found = _amount_at(words, at)
-    if found is None:
-        return None
-    low, high, at, is_counted = found
-    at = words.skip(at, *_PLAIN)
-    unit = UNITS.get(words[at].text)
-    if unit is None or low <= 0:
-        return None
-    at, is_rough = at + 1, bool(rough)
-    if after := words.after(at, "or so"):
-        at, is_rough = after, True
-    elif after := words.after(at, "or two"):
-        at, high = after, low + 1
-    elif after := words.after(at, "and a half"):
-        at, low, high = after, low + 0.5, high + 0.5
-    return Quantity(low, max(low, high), is_rough, unit, at, is_counted)
-
-
-def _amount_at(words: Words, at: int) -> tuple[float, float, int, bool] | None:
-    """Return the lowest and highest amount, the place of the unit, and whether it is more than an article."""
-    for phrase, low, high in _VAGUE:
-        if (after := words.after(at, phrase)) and _is_unit(words, after):
-            return low, high, after, True
-    if words.word(at) in ("a", "an"):
-        return 1, 1, at + 1, False
-    number = _number_at(words, at)
-    if number is None:
-        return None
-    start, (low, at) = at, number
-    is_between = words.word(start - 1) == "between" and words.word(at) == "and"
-    if (is_between or words.word(at) in ("or", "to") or words.mark(at) == "-") and (
-        second := _number_at(words, at + 1)
-    ):
-        return low, second[0], second[1], True
-    if after := words.after(at, "and a half"):
-        return low + 0.5, low + 0.5, after, True
-    return low, low, at, True
-
-
-def _is_unit(words: Words, at: int) -> bool:
-    return words.word(words.skip(at, *_PLAIN)) in UNITS
-
-
-def _number_at(words: Words, at: int) -> tuple[float, int] | None:
-    """Return a number in digits or words, and the place after it; "10d" is a number whose unit stands at its place."""
-    token = words[at]
-    if token.kind == "number":
-        is_thousands = (
-            words.mark(at - 1) == "," and words[at - 2].kind == "number" and words[at - 2].end == token.start - 1
-        )
-        return None if is_thousands else (token.number, at if token.text in UNITS else at + 1)
-    word = words.word(at)
-    if word in TENS:
-        ones = NUMBERS.get(words.word(at + 1), 10)
-        return (TENS[word] + ones, at + 2) if ones < 10 else (TENS[word], at + 1)
-    if word not in NUMBERS:
-        return None
-    is_hundred = words.word(at + 1) == "hundred"
-    return (NUMBERS[word] * (100 if is_hundred else 1), at + 1 + is_hundred)

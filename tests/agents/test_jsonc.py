@@ -45,6 +45,8 @@ def put(text: str, value: Any = 1, *path: str) -> str:
         ('{\r\n    "a": 0\r\n}\r\n', '{\r\n    "a": 0,\r\n    "b": 1\r\n}\r\n'),
         ("{\n  // nothing yet\n}\n", '{\n  // nothing yet\n  "b": 1\n}\n'),
         ('{"b": 2, "b": 3}', '{"b": 2, "b": 1}'),
+        ('{\n  "a": {} /* x */} /* end */\n', '{\n  "a": {},\n  "b": 1 /* x */} /* end */\n'),
+        ('{\n  "a": 0 /* x */ /* y */\n}\n', '{\n  "a": 0,\n  "b": 1 /* x */ /* y */\n}\n'),
     ],
 )
 def test_a_member_is_put_in_as_the_file_is_written(before: str, after: str) -> None:
@@ -94,6 +96,21 @@ def test_the_first_and_the_middle_member_can_go() -> None:
     assert jsonc.drop('{"a": 1, "b": 2}', ("a",), lambda _value: True) == '{ "b": 2}'
     assert jsonc.drop(text, ("c",), lambda _value: False) == text
     assert jsonc.drop(text, ("a", "b"), lambda _value: True) == text
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        ('{\n  "a": 1, /* x */ "b": 2 /* y */\n}\n', '{\n   /* x */ "b": 2 /* y */\n}\n'),
+        ('{\n  "c": 3,\n  "a": 1 /* x */} /* end */\n', '{\n  "c": 3 /* x */} /* end */\n'),
+        ('{"c": {\n  "a": 1 /* x */}} /* end */\n', '{"c": {\n   /* x */}} /* end */\n'),
+        ('{"c": {\n  // x\n  "a": 1\n}}\n', '{"c": {\n  // x\n}}\n'),
+        ('{"c": {\n  "a": 1 // x\n}}\n', "{}\n"),
+    ],
+)
+def test_a_remark_ends_where_it_ends_and_not_with_the_line(before: str, after: str) -> None:
+    path = ("c", "a") if before.startswith('{"c"') else ("a",)
+    assert jsonc.drop(before, path, lambda _value: True) == after
 
 
 def test_an_item_on_the_way_is_named_by_its_place() -> None:

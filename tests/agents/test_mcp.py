@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import json
 import os
 import re
 import signal
@@ -205,6 +206,56 @@ def test_what_is_wrong_is_said_with_what_to_do(
     bad: Callable[..., str], tool: str, arguments: dict[str, Any], says: str
 ) -> None:
     assert says in bad(tool, **arguments)
+
+
+@contextlib.contextmanager
+def lines(machine: Machine) -> Iterator[Callable[[bytes], dict[str, Any]]]:
+    """``ask(line)``: the answer to what the SDK's client would not write."""
+    with subprocess.Popen(
+        [*machine.command, "mcp"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=machine.environment
+    ) as bridge:
+        assert bridge.stdin is not None
+        assert bridge.stdout is not None
+
+        def ask(line: bytes) -> dict[str, Any]:
+            assert bridge.stdin is not None
+            assert bridge.stdout is not None
+            bridge.stdin.write(line + b"\n")
+            bridge.stdin.flush()
+            return dict(json.loads(bridge.stdout.readline()))
+
+        yield ask
+        bridge.stdin.close()
+        assert bridge.stdout.read() == b"", "one answer for each"
+        assert bridge.wait(60) == 0
+
+
+def request(number: int, method: str, **params: Any) -> bytes:
+    return json.dumps({"jsonrpc": "2.0", "id": number, "method": method, "params": params}).encode()
+
+
+def test_each_line_is_answered_whatever_a_client_writes(machine: Machine) -> None:
+    client = {"name": "cut \ud83d", "version": "1"}
+    hello = request(1, "initialize", protocolVersion="2025-06-18", capabilities={}, clientInfo=client)
+    text = "The cut lamp \ud83d, the whole \U0001f600 and the written \\ud83d. \udc00\ud800"
+    with lines(machine) as ask:
+        for line, code in [
+            (b"garbage", -32700),
+            (b"\xff", -32700),
+            (b"[" * 5_000, -32700),
+            (b'{"jsonrpc": "2.0", "id": 7', -32700),
+            (b"[]", -32600),
+            (b'{"id": 7, "method": "\\ud83d"}', -32600),
+        ]:
+            told = ask(b"\n\r\n" + line)
+            assert (told["id"], told["error"]["code"]) == (None, code), line
+        assert ask(b"\xef\xbb\xbf" + hello)["result"]["serverInfo"]["name"] == "palace"
+        kept = ask(request(2, "tools/call", name="remember", arguments={"text": text}))["result"]
+        assert kept["content"][0]["text"].startswith("Remembered")
+        note = kept["content"][0]["text"].rpartition(" ")[2].rstrip(".")
+        shown = ask(request(3, "tools/call", name="get", arguments={"id": note}))["result"]["content"][0]["text"]
+        assert "The cut lamp \ufffd, the whole \U0001f600 and the written \\ud83d. \ufffd\ufffd" in shown
+        ask(request(4, "tools/call", name="forget", arguments={"ids": [note], "confirm": True}))
 
 
 def test_a_daemon_that_dies_between_calls_is_started_again(machine: Machine, good: Callable[..., str]) -> None:

@@ -29,7 +29,8 @@ _EXCHANGE_TOKENS = 240
 _QUERY_CHARS_MAX = 8_000
 _LIMIT = 12
 """Hits asked for: those of the session itself and of projects inside this one are left out afterwards."""
-_SESSIONS_ASKED = 24
+_SESSIONS_ASKED = 200
+"""The same of sessions, of which a directory above many projects has many of theirs among its own."""
 
 WORDS_MIN = 4
 """Prompts of fewer words ("commit this", "run the tests") ask about nothing that was said, and fit everything."""
@@ -69,7 +70,8 @@ def answer(raw: bytes, *, event: str, agent: str, is_everywhere: bool, data_dir:
         PalaceError: The daemon cannot answer, or not in time; none runs, and one is being started.
         ValueError: The input is not what agents send.
     """
-    told = json.loads(raw.decode("utf-8", "replace"))
+    # Of Unicode in any form, with a mark before it or without: shells of Windows pass on what they like best.
+    told = json.loads(raw.decode(json.detect_encoding(raw), "replace"))
     if event not in EVENTS or agent not in {"claude", "codex", "cursor"} or not isinstance(told, dict):
         raise ValueError("not a hook that is known")
     if not wants_history(event, told):

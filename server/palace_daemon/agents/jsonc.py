@@ -6,17 +6,21 @@ that keep comments write the whole file anew in their own manner, which is what 
 
 from __future__ import annotations
 
+import functools
 import json
 import re
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 _BLANK = re.compile(r"(?:[ \t\r\n]+|//[^\n]*|/\*.*?\*/)*", re.DOTALL)
+_BLANK_HEADS = " \t\r\n/"
 _STRING = re.compile(r'"(?:[^"\\\x00-\x1f]|\\.)*"')
 _WORD = re.compile(r"true|false|null|-?(?:0|[1-9]\d*)(?:\.\d+)?(?:[eE][+-]?\d+)?")
 _DEPTH_MAX = 100
-_LINE_REST = re.compile(r"[ \t]*(?://[^\r\n]*|/\*[^\r\n]*?\*/)?[ \t]*(?=\r?\n)")
-"""From a member to the end of its line: a remark there belongs to it."""
+_LINE_REST = re.compile(r"[ \t]*(?://[^\r\n]*|/\*(?:(?!\*/)[^\r\n])*\*/)?[ \t]*(?=\r?\n)")
+"""From a member to the end of its line: a remark there belongs to it. One only: between two there may be anything."""
+_TEXTS_HELD = 4
+"""An edit and its checks look again and again at a few texts, and reading one of megabytes takes seconds."""
 
 
 class Node(NamedTuple):
@@ -59,8 +63,9 @@ class JsoncError(ValueError):
     """The text is no JSON, comments and trailing commas allowed; says where."""
 
 
+@functools.lru_cache(maxsize=_TEXTS_HELD)
 def parse(text: str) -> Node:
-    """Return the value that ``text`` holds.
+    """Return the value that ``text`` holds, to be read only: who asks again is given the same one.
 
     Raises:
         JsoncError: It holds none, or something after it.
@@ -111,7 +116,8 @@ def append(text: str, path: Sequence[str], item: Any) -> str:
 def drop(text: str, path: Sequence[str | int], is_ours: Callable[[Any], bool]) -> str:
     """Return ``text`` without what ``is_ours`` among the value at ``path``, or the items of the array there.
 
-    Objects and arrays on the way that are then empty go as well. A number on the way is the place of an item.
+    Objects and arrays on the way that then hold nothing, not even a remark, go as well. A number on the way is the
+    place of an item.
     """
     while True:
         chain = _chain(parse(text), path)
@@ -146,8 +152,11 @@ def _chain(node: Node, path: Sequence[str | int]) -> list[Member]:
 
 
 def _pruned(text: str, path: Sequence[str | int]) -> str:
-    """Return ``text`` without the empty objects and arrays at the end of ``path``."""
-    while path and (node := find(parse(text), path)) is not None and not node.value:
+    """Return ``text`` without the empty objects and arrays at the end of ``path``; one that holds a remark stays."""
+    while path:
+        node = find(parse(text), path)
+        if node is None or node.value or text[node.start + 1 : node.end - 1].strip():
+            break
         text, path = _removed(text, path), path[:-1]
     return text
 
@@ -262,6 +271,8 @@ class _Reader:
         return JsoncError(f"expected {wanted} at line {line}, column {column}")
 
     def blank(self, at: int) -> int:
+        if self._text[at : at + 1] not in _BLANK_HEADS:
+            return at
         found = _BLANK.match(self._text, at)
         return found.end() if found else at
 
@@ -275,7 +286,7 @@ class _Reader:
         if found is None:
             raise self.error(at, "a value")
         try:
-            return Node(at, found.end(), json.loads(found[0]))
+            return Node(at, found.end(), _meaning(found[0]))
         except ValueError as exc:
             raise self.error(at, "a value") from exc
 
@@ -302,4 +313,9 @@ class _Reader:
         colon = self.blank(key.end())
         if self._text[colon : colon + 1] != ":":
             raise self.error(colon, "a colon")
-        return Member(json.loads(key[0]), start, self.value(self.blank(colon + 1), depth + 1))
+        return Member(_meaning(key[0]), start, self.value(self.blank(colon + 1), depth + 1))
+
+
+def _meaning(written: str) -> Any:
+    """Return the string, number or word that is written so."""
+    return written[1:-1] if written[0] == '"' and "\\" not in written else json.loads(written)

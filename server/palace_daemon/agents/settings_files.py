@@ -13,10 +13,12 @@ import os
 import re
 import stat
 import tomllib
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import tomlkit
+from tomlkit.exceptions import TOMLKitError
 
 from palace_daemon.agents import jsonc
 from palace_daemon.agents.settings import Command, Entry, SettingsFile, files_of, is_here, is_our_part
@@ -25,6 +27,9 @@ from palace_daemon.replacing import replacing
 
 BACKUP = ".palace-backup"
 _BOM = "\ufeff"
+_CONTEXT_LINES = 3
+_HUNK = re.compile(r"^@@ -(\d+)(,\d+)? \+(\d+)")
+"""The head of a part of a diff: where it begins, before and after."""
 
 
 class Change(NamedTuple):
@@ -54,9 +59,13 @@ class Change(NamedTuple):
 
     def diff(self) -> str:
         """Return the change as a unified diff; empty where there is none."""
-        sides = [_read_as_text(self.path, side or b"").splitlines() for side in (self.before, self.after)]
-        lines = difflib.unified_diff(sides[0], sides[1], fromfile=self.path, tofile=self.path, lineterm="")
-        return "".join(f"{line}\n" for line in lines)
+        before, after = (_read_as_text(self.path, side or b"").splitlines() for side in (self.before, self.after))
+        # The ends that are equal are left out: among 100,000 lines of which many are alike, difflib takes minutes.
+        begin = max(0, _equal_lines(before, after) - _CONTEXT_LINES)
+        end = max(0, _equal_lines(before[begin:][::-1], after[begin:][::-1]) - _CONTEXT_LINES)
+        sides = (before[begin : len(before) - end], after[begin : len(after) - end])
+        lines = difflib.unified_diff(*sides, fromfile=self.path, tofile=self.path, lineterm="", n=_CONTEXT_LINES)
+        return "".join(f"{_moved(line, begin)}\n" for line in lines)
 
     def as_json(self) -> dict[str, Any]:
         """Return what a program wants to know."""
@@ -150,15 +159,27 @@ def planned(file: SettingsFile, *, is_removal: bool) -> Change:
     if not is_removal:
         after = _checked(file, text, _with_ours(file, text)).encode("utf-8")
         return Change(file.path, before, before if after == before else after, is_removal, not has_ours)
-    return Change(file.path, before, _undone(file, before, text) if has_ours else before, is_removal, False)
+    return Change(file.path, before, _undone(file, text) if has_ours else before, is_removal, False)
 
 
-def _undone(file: SettingsFile, before: bytes | None, text: str) -> bytes | None:
+def _equal_lines(one: list[str], other: list[str]) -> int:
+    """Return how many lines at the beginning are the same."""
+    return next((at for at, (a, b) in enumerate(zip(one, other, strict=False)) if a != b), min(len(one), len(other)))
+
+
+def _moved(line: str, by: int) -> str:
+    """Return a line of a diff; one that tells line numbers (others begin with another sign) with ``by`` added."""
+    return _HUNK.sub(lambda found: f"@@ -{int(found[1]) + by}{found[2] or ''} +{int(found[3]) + by}", line)
+
+
+def _undone(file: SettingsFile, text: str) -> bytes | None:
     """Return the file without what is ours: as it was before, where nothing else has changed since."""
     kept = _read(file.path + BACKUP)
     was = "" if kept is None else _read_as_text(file.path + BACKUP, kept)
     with contextlib.suppress(ConfigError):
-        if _with_ours(file, was).encode("utf-8") == before:
+        connected = _with_ours(file, was)
+        # Equal but for ours where an earlier installation, or one with another data directory, has connected.
+        if connected == text or _without_ours(file, connected) == _without_ours(file, text):
             return kept
     left = _checked(file, text, _without_ours(file, text))
     is_all_gone = kept is None and not _less_ours(file, _parsed(file, left)) and not _has_remarks(file, left)
@@ -174,17 +195,28 @@ def _has_remarks(file: SettingsFile, text: str) -> bool:
 
 def _with_ours(file: SettingsFile, text: str) -> str:
     bom, text = _split_bom(text)
-    for entry in file.entries:
-        text = _toml_put(file, text, entry) if file.is_toml else _json_put(file, text, entry)
+    with _refusing(file):
+        for entry in file.entries:
+            text = _toml_put(file, text, entry) if file.is_toml else _json_put(file, text, entry)
     return bom + text
 
 
 def _without_ours(file: SettingsFile, text: str) -> str:
     bom, text = _split_bom(text)
-    for entry in file.entries:
-        if not entry.is_shared:
-            text = _toml_drop(text, entry) if file.is_toml else _json_drop(text, entry)
+    with _refusing(file):
+        for entry in file.entries:
+            if not entry.is_shared:
+                text = _toml_drop(text, entry) if file.is_toml else _json_drop(text, entry)
     return bom + text
+
+
+@contextlib.contextmanager
+def _refusing(file: SettingsFile) -> Iterator[None]:
+    """Make a refusal of what an edit finds in the way, also in a text that is half done."""
+    try:
+        yield
+    except (jsonc.JsoncError, tomllib.TOMLDecodeError, TOMLKitError) as exc:
+        raise ConfigError(f"cannot change {file.path}: {exc}", hint="nothing was changed") from exc
 
 
 def _json_drop(text: str, entry: Entry) -> str:
@@ -205,20 +237,17 @@ def _parts(item: Any) -> list[Any]:
 def _json_put(file: SettingsFile, text: str, entry: Entry) -> str:
     if not text.strip():
         text = "{}\n"
-    try:
-        found = jsonc.find(jsonc.parse(text), entry.path)
-        if entry.is_item:
-            items = found.value if found is not None and isinstance(found.value, list) else []
-            if [item for item in items if entry.is_ours(item) or _parts(item)] == [entry.value]:
-                return text
-            return jsonc.append(_json_drop(text, entry), entry.path, entry.value)
-        if found is not None and entry.is_shared:
+    found = jsonc.find(jsonc.parse(text), entry.path)
+    if entry.is_item:
+        items = found.value if found is not None and isinstance(found.value, list) else []
+        if [item for item in items if entry.is_ours(item) or _parts(item)] == [entry.value]:
             return text
-        if found is not None and not entry.is_ours(found.value):
-            raise _taken(file, entry)
-        return jsonc.put(text, entry.path, entry.value)
-    except jsonc.JsoncError as exc:
-        raise ConfigError(f"cannot change {file.path}: {exc}", hint="nothing was changed") from exc
+        return jsonc.append(_json_drop(text, entry), entry.path, entry.value)
+    if found is not None and entry.is_shared:
+        return text
+    if found is not None and not entry.is_ours(found.value):
+        raise _taken(file, entry)
+    return jsonc.put(text, entry.path, entry.value)
 
 
 def _toml_put(file: SettingsFile, text: str, entry: Entry) -> str:
@@ -333,20 +362,19 @@ def _parsed(file: SettingsFile, text: str) -> Any:
 
 def _less_ours(file: SettingsFile, value: Any) -> Any:
     """Return what a file says without what is ours, and without what is then empty on the way to it."""
-    left = copy.deepcopy(value)
+    left = copy.copy(value)
     for entry in file.entries:
         holders = [left]
         for key in entry.path:
             inner = holders[-1].get(key) if isinstance(holders[-1], dict) else None
             if inner is None:
                 break
-            holders.append(inner)
+            # Copied on the way alone: these files hold megabytes, and what was read is not ours to change.
+            holders[-1][key] = copy.copy(inner)
+            holders.append(holders[-1][key])
         else:
             if entry.is_item and isinstance(holders[-1], list):
-                holders[-1][:] = [item for item in holders[-1] if not entry.is_ours(item)]
-                for item in holders[-1]:
-                    if _parts(item):
-                        item["hooks"] = [one for one in item["hooks"] if not is_our_part(one)]
+                holders[-1][:] = [_less_our_parts(item) for item in holders[-1] if not entry.is_ours(item)]
             elif not entry.is_item and (entry.is_ours(holders[-1]) or entry.is_shared):
                 del holders[-2][entry.path[-1]]
                 holders.pop()
@@ -354,6 +382,10 @@ def _less_ours(file: SettingsFile, value: Any) -> Any:
             if holders[depth] in ({}, []):
                 del holders[depth - 1][entry.path[depth - 1]]
     return left
+
+
+def _less_our_parts(item: Any) -> Any:
+    return {**item, "hooks": [one for one in item["hooks"] if not is_our_part(one)]} if _parts(item) else item
 
 
 def _taken(file: SettingsFile, entry: Entry) -> ConfigError:
@@ -371,6 +403,8 @@ def _split_bom(text: str) -> tuple[str, str]:
 
 def _read(path: str) -> bytes | None:
     try:
+        if not stat.S_ISREG(os.stat(path).st_mode):  # a pipe or a device may have no end
+            raise ConfigError(f"cannot read {path}: it is no regular file", hint="nothing was changed")
         return Path(path).read_bytes()
     except FileNotFoundError:
         return None

@@ -150,8 +150,7 @@ def load(
     for layer, origin in layers:
         for name, value in layer.items():
             _check_name(name, origin)
-            _convert(name, value, origin)
-            values[name] = value
+            values[name] = _convert(name, value, origin)
             origins[name] = f"environment {_variable(name)}" if origin == "environment" else origin
     sections = {
         section: {key: values[f"{section}.{key}"] for key in kind.__struct_fields__ if f"{section}.{key}" in values}
@@ -192,7 +191,7 @@ def write_setting(name: str, raw: str) -> tuple[Path, Any]:
     # Who keeps the file elsewhere, with a link in this place, goes on doing so.
     path = Path(os.path.realpath(places.config_file()))
     _from_file(path)  # tells what is wrong with it
-    document = tomlkit.parse(path.read_text(encoding="utf-8")) if path.exists() else tomlkit.document()
+    document = tomlkit.parse(path.read_text(encoding="utf-8-sig")) if path.exists() else tomlkit.document()
     section, key = name.split(".", 1)
     if section not in document:
         document[section] = tomlkit.table()
@@ -208,10 +207,11 @@ def write_setting(name: str, raw: str) -> tuple[Path, Any]:
 
 def _from_file(path: Path) -> dict[str, Any]:
     try:
-        parsed = tomllib.loads(path.read_text(encoding="utf-8"))
+        parsed = tomllib.loads(path.read_text(encoding="utf-8-sig"))  # editors on Windows put a mark at the beginning
     except FileNotFoundError:
         return {}
-    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as exc:
+    except (OSError, ValueError, RecursionError) as exc:
+        # UnicodeDecodeError and TOMLDecodeError are ValueErrors, and so is a number of too many digits.
         raise ConfigError(f"cannot read {path}: {exc}", hint="mend or move the file") from exc
     flat: dict[str, Any] = {}
     for section, body in parsed.items():
@@ -254,7 +254,7 @@ def _split(name: str, raw: str, origin: str) -> str | list[str]:
 def _listed(name: str, raw: str, origin: str) -> list[str]:
     try:
         value = tomllib.loads(f"value = {raw}")["value"]
-    except tomllib.TOMLDecodeError:
+    except (ValueError, RecursionError):
         value = None
     if not isinstance(value, list) or not all(isinstance(part, str) for part in value):
         hint = 'a value that begins with [ must be a list of strings, as ["a", "[bc]*"]'
@@ -273,7 +273,8 @@ def _check_name(name: str, origin: str) -> None:
 
 def _convert(name: str, value: Any, origin: str) -> Any:
     section, key = name.split(".", 1)
-    if isinstance(value, str) and value.lower() in {"on", "off", "yes", "no"}:
+    is_switch = isinstance(getattr(SECTIONS[section](), key), bool)
+    if is_switch and isinstance(value, str) and value.lower() in {"on", "off", "yes", "no"}:
         value = value.lower() in {"on", "yes"}
     try:
         return getattr(msgspec.convert({key: value}, SECTIONS[section], strict=False), key)

@@ -82,6 +82,12 @@ class ModelError(PalaceError):
     kind = "model"
 
 
+class UnknownModelError(ModelError):
+    """There is no model of that name."""
+
+    kind = "unknownModel"
+
+
 class RequestError(PalaceError):
     """A request is understood but cannot be answered as asked (unknown id, unknown agent)."""
 

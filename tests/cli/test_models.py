@@ -73,7 +73,10 @@ def test_waiting_ends_when_it_cannot_be_loaded_or_all_is_paused(running: Running
 def test_a_model_that_is_not_known_is_said_by_the_daemon(running: Running, cli: Cli, palace: Switching) -> None:
     palace.use_model = FakePalace().use_model  # type: ignore[method-assign]
     done = cli("model", "use", "bogus")
-    assert (done.code, done.err) == (3, "palace-daemon: unknown model 'bogus'\n")
+    assert (done.code, done.err) == (2, "palace-daemon: unknown model 'bogus'\n")
+    for action in ("install", "remove"):
+        done = cli("model", action, "bogus")
+        assert (done.code, done.err.partition(" (")[0]) == (2, "palace-daemon: unknown model 'bogus'")
 
 
 def test_a_model_is_removed_and_what_that_frees_is_said(

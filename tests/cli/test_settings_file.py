@@ -18,7 +18,43 @@ def path() -> Path:
     return path
 
 
-@pytest.mark.parametrize("text", ["[embed\n", "embed = 3\n", "[embed]\nmodel = 'a'\nmodel = 'b'\n", "\udcff"])
+@pytest.mark.parametrize(("word", "value"), [("on", True), ("Yes", True), ("off", False), ("NO", False)])
+def test_a_switch_may_be_said_in_words_in_the_file_and_in_the_environment(path: Path, word: str, value: bool) -> None:
+    path.write_text(f'[watch]\npolling = "{word}"\n')
+    loaded, settings = config.load()
+    assert loaded.watch.polling is value
+    assert ("watch.polling", value, "file") in [(one.name, one.value, one.origin) for one in settings]
+    path.unlink()
+    assert config.load(environ={"PALACE_SERVE_TCP": word})[0].serve.tcp is value
+    assert config.load({"watch.defaults": word})[0].watch.defaults is value
+
+
+def test_a_word_for_a_switch_is_a_word_elsewhere() -> None:
+    environ = {"PALACE_EMBED_MODEL": "on", "PALACE_WATCH_AGENTS_OFF": "no"}
+    loaded = config.load(environ=environ)[0]
+    assert (loaded.embed.model, loaded.watch.agents_off) == ("on", ("no",))
+    with pytest.raises(ConfigError, match=r"bad value for recall\.limit"):
+        config.load(environ={"PALACE_RECALL_LIMIT": "on"})
+
+
+def test_the_mark_that_some_editors_put_at_the_beginning_is_not_read(path: Path) -> None:
+    path.write_bytes(b"\xef\xbb\xbf[recall]\nlimit = 5\n")
+    assert config.load()[0].recall.limit == 5
+    config.choose("embed.model", "all-minilm-l6-v2-fp32")
+    assert (config.load()[0].recall.limit, config.load()[0].embed.model) == (5, "all-minilm-l6-v2-fp32")
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "[embed\n",
+        "embed = 3\n",
+        "a = " + "9" * 5_000,
+        "a = " + "[" * 5_000,
+        "[embed]\nmodel = 'a'\nmodel = 'b'\n",
+        "\udcff",
+    ],
+)
 def test_nothing_is_written_into_a_file_that_cannot_be_read(path: Path, text: str) -> None:
     before = text.encode("utf-8", "surrogateescape")
     path.write_bytes(before)

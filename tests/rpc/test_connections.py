@@ -120,6 +120,24 @@ def test_a_client_that_only_closed_its_sending_side_gets_its_answers(wire: Any, 
     assert wire.read_end() == b""
 
 
+def test_a_notification_with_an_id_does_not_keep_a_half_closed_connection_open(wire: Any) -> None:
+    wire.request("no answer by LSP", "$/setTrace", {"value": "off"})
+    wire.socket.shutdown(socket.SHUT_WR)
+    assert wire.answer()["error"]["message"] == "this method is a notification: send it without an id"
+    assert wire.read_end() == b""
+
+
+def test_an_exception_that_asyncio_cannot_carry_to_the_loop_is_answered_too(
+    wire: Any, palace: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def ends(_item_id: str, *, neighbours: int = 0) -> Any:
+        return next(iter(()))
+
+    monkeypatch.setattr(palace, "get", ends)
+    wire.socket.settimeout(5)
+    assert wire.call("palace/get", {"id": "e1"})["error"]["data"]["kind"] == "internal"
+
+
 def test_half_a_frame_at_the_end_is_no_request(connect: Any, palace: Any) -> None:
     client = connect()
     client.socket.sendall(b'Content-Length: 900\r\n\r\n{"jsonrpc":"2.0","id":1')

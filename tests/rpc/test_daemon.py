@@ -5,13 +5,15 @@ from __future__ import annotations
 import contextlib
 import logging
 import os
+import resource
+import shutil
 import signal
 import socket
 import stat
 import subprocess
 import sys
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -78,6 +80,27 @@ def test_a_pid_in_the_lock_file_means_nothing(tmp_path: Path) -> None:
             assert str(os.getpid()) in (tmp_path / endpoint.LOCK_NAME).read_text()
         innocent.communicate(b"\n", timeout=60)
     assert innocent.returncode == 0
+
+
+def test_a_full_disk_does_not_keep_the_lock_from_being_taken(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    first, second = endpoint.DataLock(tmp_path), endpoint.DataLock(tmp_path)
+    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (0, limits[1]))
+    try:
+        first.acquire()
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+    with first, pytest.raises(endpoint.LockedError):
+        second.acquire()
+    assert "cannot write who holds" in caplog.text
+
+
+def test_what_is_no_file_is_no_lock_and_stays(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / endpoint.LOCK_NAME)
+    lock = endpoint.DataLock(tmp_path)
+    with pytest.raises(DaemonError, match="is in the way: it is no file"):
+        lock.acquire()
+    assert stat.S_ISFIFO((tmp_path / endpoint.LOCK_NAME).stat().st_mode)
 
 
 def test_waiting_for_the_lock_ends_when_it_is_let_go(tmp_path: Path) -> None:
@@ -335,6 +358,50 @@ def test_a_log_that_cannot_be_written_goes_to_standard_error(tmp_path: Path, cap
     out, err = capfd.readouterr()
     assert out == ""
     assert "cannot write the log" in err
+
+
+@pytest.fixture
+def log(tmp_path: Path) -> Iterator[Path]:
+    """The path of a log that is set up."""
+    path = tmp_path / "logs" / "daemon.log"
+    handlers = logs.set_up(path, "INFO", with_stderr=False)
+    yield path
+    logs.tear_down(handlers)
+
+
+def test_a_log_whose_directory_was_removed_is_made_anew(log: Path) -> None:
+    shutil.rmtree(log.parent)
+    logging.getLogger("palace_daemon.test").info("after the cleaner")
+    assert "after the cleaner" in log.read_text()
+    assert (stat.S_IMODE(log.parent.stat().st_mode), stat.S_IMODE(log.stat().st_mode)) == (0o700, 0o600)
+
+
+def test_a_log_that_another_process_rotated_goes_on_under_its_name(log: Path) -> None:
+    log.rename(log.with_name("daemon.log.1"))
+    logging.getLogger("palace_daemon.test").info("after the rotation")
+    assert "after the rotation" in log.read_text()
+    assert "after" not in log.with_name("daemon.log.1").read_text()
+
+
+def test_a_log_that_cannot_be_made_anew_is_lost_without_a_word_until_it_can(
+    log: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    shutil.rmtree(log.parent)
+    log.parent.write_text("in the way")
+    logging.getLogger("palace_daemon.test").info("nowhere")
+    log.parent.unlink()
+    logging.getLogger("palace_daemon.test").info("there again")
+    assert "nowhere" not in log.read_text()
+    assert "there again" in log.read_text()
+    assert capfd.readouterr() == ("", "")
+
+
+def test_a_log_on_a_full_disk_disturbs_nobody(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "daemon.log").symlink_to("/dev/full")
+    handlers = logs.set_up(tmp_path / "daemon.log", "INFO", with_stderr=False)
+    logging.getLogger("palace_daemon.test").info("no room")
+    logs.tear_down(handlers)
+    assert capfd.readouterr() == ("", "")
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP])

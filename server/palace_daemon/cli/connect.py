@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import contextlib
 import sys
 import time
 from collections.abc import Mapping
@@ -17,8 +18,9 @@ _MODEL_STEP_S = 0.05
 
 
 def note(text: str) -> None:
-    """Print a line to standard error."""
-    print(f"palace-daemon: {text}", file=sys.stderr)
+    """Print a line to standard error, or nothing where that takes none: no answer may be lost for a note."""
+    with contextlib.suppress(OSError, ValueError):
+        print(f"palace-daemon: {text}", file=sys.stderr)
 
 
 def ask(arguments: argparse.Namespace, method: str, params: Mapping[str, Any], *, model_wait_s: float = 0.0) -> Any:

@@ -18,36 +18,29 @@ from palace_daemon.client import Client
 _TICK_S = 1.0
 """How often the terminal's clock goes on while nothing changes."""
 _STATUS = "palace/didChangeStatus"
+_RESTLESS = {"uptimeS": None, "rssBytes": None, "databaseBytes": None}
+"""What differs each time one looks, and is no change: what the daemon leaves out as well."""
 
 
 def watch(arguments: argparse.Namespace) -> int:
     """Show the state until Ctrl-C; exit code 3 where no daemon runs, or it went away."""
     is_terminal = sys.stdout.isatty() and not arguments.json
-    screen = _Screen() if is_terminal else None
+    shown = _Screen() if is_terminal else _Objects() if arguments.json else _Lines()
     try:
         with Client(arguments.data_dir, timeout_s=60.0) as client:
             status = client.request("palace/status")
             client.subscribe(["didChangeStatus"])
-            _show(status, screen, is_json=arguments.json)
+            shown.draw(status)
             seen_at = time.monotonic()
             while True:
                 told = client.next_notification(_TICK_S if is_terminal else None)
                 if told is not None and told[0] == _STATUS:
                     status, seen_at = told[1], time.monotonic()
-                elif told is not None or screen is None:
+                elif told is not None:
                     continue
-                _show(status, screen, is_json=arguments.json, age_s=time.monotonic() - seen_at)
+                shown.draw(status, time.monotonic() - seen_at)
     except KeyboardInterrupt:
         return options.EXIT_OK
-
-
-def _show(status: Mapping[str, Any], screen: _Screen | None, *, is_json: bool, age_s: float = 0.0) -> None:
-    if is_json:
-        print(json.dumps(status), flush=True)
-    elif screen is None:
-        print(one_line(status), flush=True)
-    else:
-        screen.draw(lines(status, age_s))
 
 
 def lines(status: Mapping[str, Any], age_s: float = 0.0) -> list[str]:
@@ -85,9 +78,12 @@ def _doing(status: Mapping[str, Any]) -> str:
 
 def one_line(status: Mapping[str, Any]) -> str:
     """Return the state as one line, for a file or a pipe."""
+    return f"{time.strftime('%Y-%m-%d %H:%M:%S')}  {_without_time(status)}"
+
+
+def _without_time(status: Mapping[str, Any]) -> str:
     texts = status["vectors"] + status["vectorsPending"]
     parts = [
-        time.strftime("%Y-%m-%d %H:%M:%S"),
         f"{status['sourcesPending']:,} files to be mined",
         show.count(status["exchanges"], "exchange"),
         f"{status['vectors']:,} of {texts:,} vectors",
@@ -105,10 +101,40 @@ class _Screen:
     def __init__(self) -> None:
         self._height = 0
 
-    def draw(self, shown: list[str]) -> None:
+    def draw(self, status: Mapping[str, Any], age_s: float = 0.0) -> None:
         """Put the lines where the last ones stood."""
+        shown = lines(status, age_s)
         up = f"\x1b[{self._height}A" if self._height else ""
         body = "".join(f"\x1b[2K{line}\n" for line in shown)
         sys.stdout.write(f"{up}\r{body}\x1b[J")
         sys.stdout.flush()
         self._height = len(shown)
+
+
+class _Lines:
+    """A line for each change that a line shows. What the daemon tells first is often what was shown already."""
+
+    def __init__(self) -> None:
+        self._last = ""
+
+    def draw(self, status: Mapping[str, Any], _age_s: float = 0.0) -> None:
+        """Print the state, unless the last line says the same."""
+        line = _without_time(status)
+        if line != self._last:
+            print(one_line(status), flush=True)
+        self._last = line
+
+
+class _Objects:
+    """A JSON object for each change of anything but :data:`_RESTLESS`."""
+
+    def __init__(self) -> None:
+        self._last: Mapping[str, Any] = {}
+
+    def draw(self, status: Mapping[str, Any], _age_s: float = 0.0) -> None:
+        """Print the state, unless the last object says the same."""
+        pace = {**status["embedding"], "textsPerS": None, "etaS": None}
+        lasting = {**status, **_RESTLESS, "embedding": pace}
+        if lasting != self._last:
+            print(json.dumps(status), flush=True)
+        self._last = lasting

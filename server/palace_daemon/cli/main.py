@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import errno
+import functools
 import importlib
 import os
 import sys
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
 
 from palace_daemon import __version__
 from palace_daemon.cli import options
@@ -43,23 +45,52 @@ then:       palace-daemon recall "why did we move the job queue out of Redis?"
 """
 
 
+_WRITE_ERRORS = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO}
+"""What writing fails with; an error without a file's name comes from a stream that was open before we were."""
+
+
 def run(argv: Sequence[str]) -> int:
     """Run one command line and return its exit code; never raises for what a user can cause."""
+    _open_what_is_closed()
+    with contextlib.suppress(AttributeError, ValueError):  # replaced streams have no reconfigure
+        sys.stdout.reconfigure(errors="replace")  # type: ignore[union-attr]
+    code = _caught(functools.partial(_dispatch, list(argv)))
+    # Here, and also after an error: where the interpreter does it last, a failure cannot be told.
+    flushed = _caught(_flush)
+    return code or flushed
+
+
+def _caught(work: Callable[[], int]) -> int:
     try:
-        with contextlib.suppress(AttributeError, ValueError):  # replaced or closed streams have no reconfigure
-            sys.stdout.reconfigure(errors="replace")  # type: ignore[union-attr]
-        code = _dispatch(list(argv))
-        if sys.stdout is not None:
-            sys.stdout.flush()
+        return work()
     except PalaceError as exc:
         complain(exc)
         return options.exit_code_of(exc.kind)
     except BrokenPipeError:
         drop_stdout()
         return options.EXIT_OK
+    except OSError as exc:
+        drop_stdout()
+        _complain_of_system(exc)
+        return options.EXIT_TROUBLE
     except KeyboardInterrupt:
         return options.EXIT_INTERRUPTED
-    return code
+
+
+def _flush() -> int:
+    sys.stdout.flush()
+    return options.EXIT_OK
+
+
+def _open_what_is_closed() -> None:
+    """Put the null device where the starter closed a stream, in the order of their numbers.
+
+    Python has None there, which every question (`isatty`) stumbles over, and prints notes for standard error, as if
+    they belonged to the answer, to standard output.
+    """
+    for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
+        if getattr(sys, name) is None:
+            setattr(sys, name, open(os.devnull, mode, encoding="utf-8"))  # noqa: SIM115 - open as long as we are
 
 
 def build_parser(words: Collection[str] = ()) -> argparse.ArgumentParser:
@@ -140,8 +171,18 @@ def complain(exc: PalaceError) -> None:
     if path.startswith("$."):
         words = "".join(f"-{letter.lower()}" if letter.isupper() else letter for letter in path[2:])
         text = f"--{words}: {text.partition(' - at ')[0]}"
-    with contextlib.suppress(OSError, ValueError):
-        note(text)
+    note(text)
+
+
+def _complain_of_system(exc: OSError) -> None:
+    reason = exc.strerror or type(exc).__name__
+    if exc.filename is not None:
+        text = f"{exc.filename}: {reason}"
+    elif exc.errno in _WRITE_ERRORS:
+        text = f"cannot write the answer: {reason}"
+    else:
+        text = f"the system refuses: {reason}"
+    note(text)
 
 
 def drop_stdout() -> None:

@@ -31,6 +31,7 @@ _EXITS = {
     "params": EXIT_USAGE,
     "request": EXIT_USAGE,
     "config": EXIT_USAGE,
+    "unknownModel": EXIT_USAGE,
     "notFound": EXIT_NOTHING,
     "source": EXIT_NOTHING,
     "cancelled": EXIT_NOTHING,

@@ -5,6 +5,7 @@ None of it holds a secret: a command line, and the variables that lead to direct
 
 from __future__ import annotations
 
+import os
 import plistlib
 import subprocess
 from collections.abc import Mapping, Sequence
@@ -116,7 +117,7 @@ def _systemd(command: Sequence[str], variables: Mapping[str, str], config_home: 
     return Service(
         manager="systemd",
         path=folder / UNIT,
-        content="\n".join(lines).encode(),
+        content=os.fsencode("\n".join(lines)),
         on_install=((*control, "daemon-reload"), (*control, "enable", UNIT), (*control, "restart", UNIT)),
         on_remove=((*control, "disable", "--now", UNIT),),
         after_remove=((*control, "daemon-reload"),),

@@ -21,7 +21,7 @@ from msgspec import Struct, field
 
 from palace_daemon import places
 from palace_daemon.embed.shape import BertShape, Pooling
-from palace_daemon.errors import ModelError
+from palace_daemon.errors import ModelError, UnknownModelError
 from palace_daemon.model import ModelView
 
 if TYPE_CHECKING:
@@ -160,7 +160,8 @@ def spec(model_id: str, models_dir: Path | None = None) -> ModelSpec:
         models_dir: Holds the added ones; the shared cache if None.
 
     Raises:
-        ModelError: There is none of that name, or its record cannot be read.
+        UnknownModelError: There is none of that name.
+        ModelError: Its record cannot be read.
     """
     if (known := of_manifest(model_id)) is not None:
         return known
@@ -169,7 +170,7 @@ def spec(model_id: str, models_dir: Path | None = None) -> ModelSpec:
         added = read_record(folder).spec
         if added is not None and added.model_id == model_id:
             return added
-    raise ModelError(f"unknown model {model_id!r}", hint=f"known are {', '.join(model_ids(models_dir))}")
+    raise UnknownModelError(f"unknown model {model_id!r}", hint=f"known are {', '.join(model_ids(models_dir))}")
 
 
 def of_manifest(model_id: str) -> ModelSpec | None:

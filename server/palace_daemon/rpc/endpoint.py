@@ -58,22 +58,32 @@ class DataLock:
 
         Raises:
             LockedError: Another process holds it for longer than ``timeout_s``.
-            DaemonError: The directory or the file cannot be made.
+            DaemonError: The directory or the file cannot be made, or something other than a file is in the way.
         """
         make_private_dir(self.path.parent)
         try:
             self._fd = os.open(self.path, os.O_RDWR | os.O_CREAT | getattr(os, "O_CLOEXEC", 0), 0o600)
         except OSError as exc:
             raise DaemonError(f"cannot open {self.path}: {exc.strerror}") from exc
+        if not stat.S_ISREG(os.fstat(self._fd).st_mode):
+            self.release()
+            raise DaemonError(f"{self.path} is in the way: it is no file", hint="move it")
         deadline = time.monotonic() + timeout_s
         while not _try_lock(self._fd):
             if time.monotonic() >= deadline:
                 self.release()
                 raise LockedError(f"another daemon serves {self.path.parent}", hint="palace-daemon status shows it")
             time.sleep(0.02)
-        os.ftruncate(self._fd, 0)
-        os.lseek(self._fd, 0, os.SEEK_SET)
-        os.write(self._fd, json.dumps({"pid": os.getpid(), "version": __version__}).encode() + b"\n")
+        self._write_holder()
+
+    def _write_holder(self) -> None:
+        """Write who holds the lock: for people, so a full disk is no reason to give it up."""
+        try:
+            os.ftruncate(self._fd, 0)
+            os.lseek(self._fd, 0, os.SEEK_SET)
+            os.write(self._fd, json.dumps({"pid": os.getpid(), "version": __version__}).encode() + b"\n")
+        except OSError as exc:
+            logger.warning("cannot write who holds %s: %s", self.path, exc.strerror)
 
     def release(self) -> None:
         """Let go of the lock; idempotent. The file stays: removing it would let two processes lock two files."""

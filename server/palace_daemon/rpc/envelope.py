@@ -6,6 +6,7 @@ Pure. pygls answers neither bad JSON, nor batches, nor envelopes with a part mis
 from __future__ import annotations
 
 import json
+import math
 from dataclasses import dataclass
 from typing import Any, NoReturn
 
@@ -66,7 +67,9 @@ def read(body: bytes) -> Envelope:
 def _classify(message: dict[str, Any]) -> Envelope:
     message_id = message.get("id")
     is_id = isinstance(message_id, str | int) and not isinstance(message_id, bool)
-    echo = message_id if is_id or isinstance(message_id, float) else None
+    # A number beyond a float's range is read as infinity, which no answer can hold.
+    is_number = isinstance(message_id, float) and math.isfinite(message_id)
+    echo = message_id if is_id or is_number else None
     if "method" not in message and ("result" in message or "error" in message):
         return Response()
     if fault := _fault(message, is_id=is_id):

@@ -20,6 +20,7 @@ code      ``data.kind``                                meaning
 -32034    ``storeFull``                                there is no space for it to grow
 -32035    ``dataGone``                                 the data directory was removed under the daemon
 -32040    ``model``                                    the embedding model fails
+-32041    ``unknownModel``                             no such model
 -32050    ``config``                                   a setting is bad
 -32060    ``closed``                                   the daemon is stopping
 -32070    ``daemon``                                   the daemon cannot do its work
@@ -59,6 +60,7 @@ CODES: dict[str, int] = {
     "storeFull": -32034,
     "dataGone": -32035,
     "model": -32040,
+    "unknownModel": -32041,
     "config": -32050,
     "closed": -32060,
     "daemon": -32070,

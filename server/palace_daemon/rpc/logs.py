@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import os
 import time
@@ -47,11 +48,35 @@ def quiet_pygls() -> None:
 
 
 class _PrivateRotatingHandler(RotatingFileHandler):
-    """Makes its files readable by this user alone."""
+    """Makes its files readable by this user alone, and makes the log anew where somebody took it away."""
+
+    _identity = (-1, -1)
+    """Which file is open."""
 
     def _open(self) -> object:  # type: ignore[override]  # the stub's TextIOWrapper cannot be named from os.open
+        os.makedirs(os.path.dirname(self.baseFilename), 0o700, exist_ok=True)
         fd = os.open(self.baseFilename, os.O_WRONLY | os.O_CREAT | os.O_APPEND | getattr(os, "O_CLOEXEC", 0), 0o600)
+        found = os.fstat(fd)
+        self._identity = (found.st_dev, found.st_ino)
         return os.fdopen(fd, self.mode, encoding=self.encoding, errors=self.errors)
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """Write ``record`` to what has the log's name now: a cleaner, or another process, may have moved ours."""
+        if self.stream is not None and not self._is_in_place():
+            with contextlib.suppress(OSError):  # a full disk: what it had not taken is lost
+                self.stream.close()
+            self.stream = None  # opened again by what follows
+        super().emit(record)
+
+    def _is_in_place(self) -> bool:
+        try:
+            found = os.stat(self.baseFilename)
+        except OSError:
+            return False
+        return (found.st_dev, found.st_ino) == self._identity
+
+    def handleError(self, record: logging.LogRecord) -> None:  # noqa: N802 - logging's signature
+        """Lose a record that cannot be written: the traceback that logging prints helps nobody, a full disk least."""
 
 
 def set_up(path: Path, level: str, *, with_stderr: bool) -> list[logging.Handler]:
@@ -87,4 +112,5 @@ def tear_down(handlers: list[logging.Handler]) -> None:
     """Flush, close and remove ``handlers``."""
     for handler in handlers:
         logging.getLogger().removeHandler(handler)
-        handler.close()
+        with contextlib.suppress(OSError):  # a full disk, which may not keep the daemon from ending well
+            handler.close()

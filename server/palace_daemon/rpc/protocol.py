@@ -54,6 +54,16 @@ _KEPT_FEATURES = frozenset(
         types.WINDOW_WORK_DONE_PROGRESS_CANCEL,
     }
 )
+_NOTIFICATIONS = frozenset(
+    {
+        types.INITIALIZED,
+        types.EXIT,
+        types.SET_TRACE,
+        types.WINDOW_WORK_DONE_PROGRESS_CANCEL,
+        types.CANCEL_REQUEST,
+    }
+)
+"""LSP's methods that nobody answers, of those that are taken."""
 _WITHOUT_PARAMS = frozenset({types.SHUTDOWN, types.EXIT})
 
 quiet_pygls()
@@ -118,6 +128,10 @@ class PalaceProtocol(LanguageServerProtocol):
         """Return whether ``method`` has a handler."""
         return method in self.fm.builtin_features or method in self.fm.features
 
+    def is_notification(self, method: str) -> bool:
+        """Return whether ``method`` is one that goes without an id, and is never answered."""
+        return method in _NOTIFICATIONS
+
     def _register_builtin_features(self) -> None:
         super()._register_builtin_features()  # type: ignore[no-untyped-call]
         for name in set(self.fm.builtin_features) - _KEPT_FEATURES:
@@ -169,13 +183,15 @@ class PalaceProtocol(LanguageServerProtocol):
 
     def _send_handler_result(self, future: Any, *, msg_id: MessageId) -> None:
         self._request_futures.pop(msg_id, None)
-        if future.cancelled():
-            self.send_error(msg_id, errors.cancelled())
-        elif (exc := future.exception()) is not None:
-            self.send_error(msg_id, _error_of(exc))
-        else:
-            self._send_data(JsonRPCResponseMessage(id=msg_id, jsonrpc=self.VERSION, result=future.result()))
-        self._server.connection.finished(msg_id)
+        try:
+            if future.cancelled():
+                self.send_error(msg_id, errors.cancelled())
+            elif (exc := future.exception()) is not None:
+                self.send_error(msg_id, _error_of(exc))
+            else:
+                self._send_data(JsonRPCResponseMessage(id=msg_id, jsonrpc=self.VERSION, result=future.result()))
+        finally:
+            self._server.connection.finished(msg_id)
 
     def send_error(self, message_id: MessageId | float | None, error: dict[str, Any]) -> None:
         """Answer ``message_id`` with an error object."""

@@ -259,6 +259,7 @@ class Session:
         self._protocol.send_error(refusal.id, errors.error_object(refusal.code, refusal.reason, data))
 
     def _take_request(self, request: envelope.Request) -> None:
+        # Before anything of pygls sees it: a notification's handler answers nothing, and the id would stay open.
         if reason := self._reason_to_refuse(request):
             self._refuse(envelope.Refusal(request.id, errors.INVALID_REQUEST, "invalidRequest", reason))
             return
@@ -276,6 +277,8 @@ class Session:
         self._protocol.handle_message(message)
 
     def _reason_to_refuse(self, request: envelope.Request) -> str:
+        if self._protocol.is_notification(request.method):
+            return "this method is a notification: send it without an id"
         if request.id in self._open:
             return "the id belongs to a request that is not answered yet"
         if self._protocol.is_shut_down:
@@ -348,7 +351,11 @@ class Session:
     async def _run(self, pool: Executor, call: methods.Call, method: str, params: wire.Params) -> Any:
         def answer() -> Any:
             self._shared.check()
-            return wire.to_builtins(methods.answer(call, method, params))
+            try:
+                return wire.to_builtins(methods.answer(call, method, params))
+            except StopIteration as exc:
+                # asyncio cannot carry it to the loop, and whoever waits there would wait for ever.
+                raise RuntimeError("an iteration ended outside its loop") from exc
 
         try:
             work = pool.submit(answer)

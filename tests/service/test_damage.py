@@ -10,84 +10,31 @@ import re
 import shutil
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, NamedTuple
 
 import pytest
-from support.damage import WORD, execute, leaf_of_exchanges, overwrite, root_of, write_sessions
+from support.damage import WORD, execute, leaf_of_exchanges, overwrite, root_of
 from support.dumps import logical_dump
 from support.rights import without_privileges
+from support.sound import NOTE, Sound, assert_as_before, config, failing, make_sound, mend, mine, open_palace
 from support.traces import traces
 
-from palace_daemon.config import Config, WatchConfig
 from palace_daemon.embed.hashing import HashingEmbedder
 from palace_daemon.errors import StoreError
 from palace_daemon.model import ForgetRequest, RecallQuery
-from palace_daemon.service import diagnosis, mending, palace
-from palace_daemon.service.build import build, open_read_only
-from palace_daemon.service.palace import LivePalace
+from palace_daemon.service import mending, palace
+from palace_daemon.service.build import open_read_only
 from palace_daemon.store import backups, sqlite
-from palace_daemon.watch.scripted import ScriptedNotifier
-
-NOTE = "Tea is in the left cupboard."
-
-
-class Sound(NamedTuple):
-    """A store in which nothing is wrong, made once."""
-
-    data: Path
-    transcripts: Path
-    dump: dict[str, Any]
-
-
-def config(data: Path, transcripts: Path) -> Config:
-    return Config(data_dir=data, watch=WatchConfig(defaults=False, paths=(str(transcripts),)))
-
-
-def open_palace(data: Path, transcripts: Path) -> LivePalace:
-    return build(config(data, transcripts), embedder=HashingEmbedder(), notifier=ScriptedNotifier(), clock=lambda: 0)
 
 
 @pytest.fixture(scope="module")
 def sound(tmp_path_factory: pytest.TempPathFactory) -> Sound:
-    base = tmp_path_factory.mktemp("sound")
-    transcripts = base / "transcripts"
-    write_sessions(transcripts, 8)
-    opened = open_palace(base / "data", transcripts)
-    opened.mine(wait=True)
-    opened.remember(NOTE, now=1)
-    secret = next(view.exchange_id for view in opened.timeline("s1") if WORD in view.user_text)
-    opened.forget(ForgetRequest(exchanges=(secret,)))
-    opened.mine(wait=True)
-    opened.close()
-    path = sqlite.database_path(base / "data")
-    return Sound(base / "data", transcripts, logical_dump(path))
+    return make_sound(tmp_path_factory.mktemp("sound"))
 
 
 @pytest.fixture
 def data(sound: Sound, tmp_path: Path) -> Path:
     shutil.copytree(sound.data, tmp_path / "data")
     return tmp_path / "data"
-
-
-def failing(data: Path, sound: Sound) -> list[str]:
-    found = diagnosis.check(config(data, sound.transcripts), embedder=HashingEmbedder())
-    return [finding.name for finding in found if finding.level == "fail"]
-
-
-def mend(data: Path, sound: Sound) -> dict[str, int]:
-    return dict(mending.mend(config(data, sound.transcripts), embedder=HashingEmbedder()))
-
-
-def mine(data: Path, sound: Sound) -> None:
-    opened = open_palace(data, sound.transcripts)
-    opened.mine(wait=True)
-    opened.close()
-
-
-def assert_as_before(data: Path, sound: Sound) -> None:
-    assert failing(data, sound) == []
-    assert logical_dump(sqlite.database_path(data)) == sound.dump
-    assert traces(data, (WORD,)) == [], "what was forgotten came back"
 
 
 def test_nothing_is_found_and_nothing_is_done_where_nothing_is_wrong(data: Path, sound: Sound) -> None:

@@ -1,11 +1,14 @@
 from __future__ import annotations
 
 import multiprocessing
+import os
+import shutil
 import sqlite3
 import stat
 import threading
 import time
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -100,13 +103,14 @@ def test_a_reader_sees_one_state_while_the_writer_goes_on(path: Path) -> None:
 @pytest.mark.parametrize("is_kept", [False, True])
 def test_a_reader_that_failed_amid_a_cursor_shows_the_next_one_the_state_of_now(path: Path, *, is_kept: bool) -> None:
     writer, readers = Writer(path), Readers(path)
-    writer.run(lambda c: c.executemany("INSERT INTO removed_drawers VALUES (?,1)", [(number,) for number in range(300)]))
+    rows = [(number,) for number in range(300)]
+    writer.run(lambda c: c.executemany("INSERT INTO removed_drawers VALUES (?,1)", rows))
     kept: list[BaseException] = []
 
     def fail() -> None:
         with readers.snapshot() as connection:
-            rows = connection.execute("SELECT drawer_id FROM removed_drawers")
-            for _ in rows:
+            found = connection.execute("SELECT drawer_id FROM removed_drawers")
+            for _ in found:
                 raise ValueError("on purpose")
 
     try:
@@ -237,6 +241,32 @@ def test_two_writers_that_open_at_once_migrate_once(path: Path) -> None:
         for writer in writers:
             writer.close()
         assert len(writers) == 6
+
+
+def test_on_a_full_disk_a_settled_store_is_read_without_any_file_beside_it(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    Writer(path).close()
+    made = sorted(path.parent.iterdir())
+    assert made == [path]
+    monkeypatch.setattr(shutil, "disk_usage", lambda _: SimpleNamespace(free=4_096))
+    readers = Readers(path)
+    with readers.snapshot() as connection:
+        assert connection.execute("SELECT generation FROM state").fetchone() == (0,)
+        assert sorted(path.parent.iterdir()) == made
+    readers.close()
+    with pytest.raises(StoreFullError), sqlite.mapped_errors(path):
+        raise sqlite.OperationalError("disk I/O error")
+
+
+def test_a_directory_whose_name_is_no_utf8_holds_a_store(tmp_path: Path) -> None:
+    path = sqlite.database_path(Path(os.fsdecode(os.fsencode(tmp_path) + b"/d\xff")))
+    Writer(path).close()
+    readers = Readers(path)
+    with readers.snapshot() as connection:
+        assert connection.execute("SELECT generation FROM state").fetchone() == (0,)
+        assert migrations._file_of(connection) == path
+    readers.close()
 
 
 def test_a_full_disk_is_named_and_leaves_no_half_batch(path: Path) -> None:

@@ -119,3 +119,29 @@ def test_a_file_that_is_no_database_holds_no_rows(tmp_path: Path) -> None:
     file = pages.PageFile(path)
     assert [found for number in (1, 2, 3) for found in file.rows(number)] == []
     file.close()
+
+
+def test_pages_of_zeros_that_are_not_free_cannot_be_read(path: Path) -> None:
+    connection = sqlite.open_writer(path)
+    connection.execute("DELETE FROM w WHERE number>300")  # which frees pages, overwritten with zeros
+    connection.close()
+    file = pages.PageFile(path)
+    leaf = next(n for n in range(2, file.count) if file.kind(n) == pages.TABLE_LEAF)
+    list(rows(path, 5, has_rowid=True))
+    file.close()
+    data = bytearray(path.read_bytes())
+    data[(leaf - 1) * pages.PAGE_BYTES : leaf * pages.PAGE_BYTES] = bytes(pages.PAGE_BYTES)
+    path.write_bytes(data)
+    file = pages.PageFile(path)
+    for number in range(1, file.count + 1):
+        list(file.rows(number))
+    assert file.unreadable() >= 1
+    file.close()
+
+
+def test_a_file_of_no_bytes_has_no_pages(tmp_path: Path) -> None:
+    path = tmp_path / "some.db"
+    path.touch()
+    file = pages.PageFile(path)
+    assert (file.count, file.unreadable()) == (0, 0)
+    file.close()

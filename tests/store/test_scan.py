@@ -92,7 +92,12 @@ def test_without_a_thread_to_be_had_whoever_asks_does_it_all(monkeypatch: pytest
 
 def test_a_helper_that_comes_when_all_is_done_does_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     late: list[Callable[[], None]] = []
-    monkeypatch.setattr(scan.HELPERS, "begin", lambda work, _: late.append(work) is None)
+
+    def put_off(work: Callable[[], None], _: Callable[[], None]) -> bool:
+        late.append(work)
+        return True
+
+    monkeypatch.setattr(scan.HELPERS, "begin", put_off)
     done: list[int] = []
     assert scan_of([functools.partial(done.append, 1)]).finish() == "made"
     late[0]()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
 import numpy as np
@@ -10,11 +11,11 @@ import numpy as np
 from palace_daemon import places
 from palace_daemon.config import Config
 from palace_daemon.core.ports import Embedder
-from palace_daemon.errors import ModelError, StoreError
+from palace_daemon.errors import ModelError, PalaceError, StoreError
 from palace_daemon.service import build
 from palace_daemon.store import backups, forgetting, migrations, packing, schema, spaces, vectors, views
 from palace_daemon.store import check as checks
-from palace_daemon.store.sqlite import DRIVER, Connection, database_path
+from palace_daemon.store.sqlite import DRIVER, Connection, Error, database_path
 from palace_daemon.store.store import ReadOnlyStore
 
 if TYPE_CHECKING:
@@ -39,7 +40,7 @@ class Finding(NamedTuple):
 
 
 def check(config: Config, *, embedder: Embedder | None = None) -> list[Finding]:
-    """Look at everything in the database; never raises for what it holds.
+    """Look at everything in the database; never raises for what it holds, and never quotes it.
 
     Args:
         config: The effective settings.
@@ -71,6 +72,8 @@ def _broken(exc: StoreError) -> Finding:
 def _look(connection: Connection, config: Config, embedder: Embedder | None) -> list[Finding]:
     path = database_path(config.data_dir)
     version = migrations.schema_version(connection)
+    if (of := migrations.true_version(connection)) != version:
+        return [Finding("database", "fail", f"{path} says that it has schema {version}, but it has {of}", FIX)]
     if version < migrations.SCHEMA_VERSION:
         detail = f"{path}, schema {version}: it is brought up to {migrations.SCHEMA_VERSION} at the next start"
         return [Finding("database", "warn", detail, "start the daemon; a backup is made first")]
@@ -80,8 +83,22 @@ def _look(connection: Connection, config: Config, embedder: Embedder | None) -> 
         return [*found, Finding("schema", "fail", f"lacks {', '.join(missing)}", FIX), _told(checks.pages(connection))]
     found.append(Finding("schema", "ok", "all tables, indexes and triggers are there"))
     found += [_told(finding) for finding in checks.check(connection, is_deep=True)]
-    found += [_sample(connection, config, embedder), _wiping(connection), _sources(connection)]
-    return found
+    looks: tuple[tuple[str, Callable[[], Finding]], ...] = (
+        ("vector sample", lambda: _sample(connection, config, embedder)),
+        ("forgotten texts", lambda: _wiping(connection)),
+        ("transcripts", lambda: _sources(connection)),
+    )
+    return [*found, *(_looked(name, look) for name, look in looks)]
+
+
+def _looked(name: str, look: Callable[[], Finding]) -> Finding:
+    """Look at one thing; where a row is too odd for that, say so, but not in foreign words, which may quote it."""
+    try:
+        return look()
+    except (Error, PalaceError):
+        raise
+    except Exception as exc:  # noqa: BLE001 - whatever a row provokes, the rest is to be looked at
+        return Finding(name, "fail", f"cannot be looked at: {type(exc).__name__}", FIX)
 
 
 def _told(finding: checks.Finding) -> Finding:

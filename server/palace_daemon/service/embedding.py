@@ -11,10 +11,11 @@ from collections.abc import Callable, Sequence
 import numpy as np
 
 from palace_daemon.core.ports import Embedder, Float32
-from palace_daemon.errors import CancelledError, ClosedError, PalaceError
+from palace_daemon.errors import CancelledError, ClosedError, PalaceError, StoreDamagedError
 from palace_daemon.service.models import Models
 from palace_daemon.store import vectors
 from palace_daemon.store.spaces import Spaces
+from palace_daemon.store.sqlite import Connection
 from palace_daemon.store.store import Store
 
 logger = logging.getLogger(__name__)
@@ -225,14 +226,27 @@ class EmbeddingLoop:
 
     def _next_texts(self, model: str) -> list[tuple[bytes, str]]:
         """Return the newest texts that are queued for the model and not set aside, as (hash, text)."""
+        count = BATCH_TEXTS
+        while True:
+            chosen: list[bytes] = []
+            try:
+                with self._store.read() as connection:
+                    chosen = self._choose(connection, model, count)
+                    return vectors.with_texts(connection, chosen)
+            except StoreDamagedError as exc:
+                if not chosen:  # the queue itself cannot be read
+                    raise
+                if len(chosen) == 1:
+                    self._refuse(model, chosen[0], _reason(exc))
+                count = 1 if len(chosen) > 1 else BATCH_TEXTS
+
+    def _choose(self, connection: Connection, model: str, count: int) -> list[bytes]:
         refused = self._refused[model]
-        limit = BATCH_TEXTS + len(refused)
-        with self._store.read() as connection:
-            queued = vectors.queued(connection, model, limit)
-            if len(queued) < limit:  # this is the whole queue: what is not in it has left the store
-                refused.intersection_update(queued)
-            chosen = [hash_ for hash_ in queued if hash_ not in refused][:BATCH_TEXTS]
-            return vectors.with_texts(connection, chosen)
+        limit = count + len(refused)
+        queued = vectors.queued(connection, model, limit)
+        if len(queued) < limit:  # this is the whole queue: what is not in it has left the store
+            refused.intersection_update(queued)
+        return [hash_ for hash_ in queued if hash_ not in refused][:count]
 
     def _embed(
         self, model: str, embedder: Embedder, queued: Sequence[tuple[bytes, str]]
@@ -267,6 +281,9 @@ class EmbeddingLoop:
     def _set_aside(self, model: str, embedder: Embedder, text_hash: bytes, reason: str) -> None:
         """Skip a text from now on, unless the embedder itself is at fault: then its error is raised."""
         embedder.embed_passages([_PLAIN_TEXT], self._interrupt)
+        self._refuse(model, text_hash, reason)
+
+    def _refuse(self, model: str, text_hash: bytes, reason: str) -> None:
         self._refused[model].add(text_hash)
         self._refusal = reason
         logger.warning("text %s cannot be embedded: %s", text_hash.hex()[:_HASH_DIGITS], reason)

@@ -13,7 +13,7 @@ from palace_daemon.config import Config
 from palace_daemon.core.ports import Embedder
 from palace_daemon.errors import ModelError, StoreDamagedError
 from palace_daemon.service import build, diagnosis
-from palace_daemon.store import backups, check, migrations, repair, salvage, schema, spaces, sqlite
+from palace_daemon.store import backups, check, migrations, repair, salvage, schema, spaces, sqlite, values
 from palace_daemon.store.repair import Step
 from palace_daemon.store.store import Store
 
@@ -29,6 +29,7 @@ def mend(config: Config, *, embedder: Embedder | None = None) -> list[Step]:
         embedder: Stands in for the configured model.
 
     Raises:
+        StoreDamagedError: Nothing can be read out of the file.
         StoreError: The store is of a newer version, locked, or a file cannot be written.
     """
     path = sqlite.database_path(config.data_dir)
@@ -44,7 +45,7 @@ def mend(config: Config, *, embedder: Embedder | None = None) -> list[Step]:
     else:
         backups.take(path, "repair")
         done.append(Step("backup made of the database as it was", 1))
-    _migrate(path)
+    done += _migrate(path)
     done += repair.mend_schema(path)
     store = build.open_store(config)
     try:
@@ -53,19 +54,21 @@ def mend(config: Config, *, embedder: Embedder | None = None) -> list[Step]:
         store.close()
 
 
-def _migrate(path: Path) -> None:
+def _migrate(path: Path) -> list[Step]:
     """Bring an older store up to this version first: its parts are missing for a reason."""
     connection = sqlite.open_writer(path)
     try:
         with sqlite.mapped_errors(path):
+            is_corrected = migrations.correct_version(connection)
             if migrations.schema_version(connection) < migrations.SCHEMA_VERSION:
                 migrations.migrate(connection)
     finally:
         connection.close()
+    return [Step("number of the schema put right", 1)] if is_corrected else []
 
 
 def _must_be_salvaged(config: Config) -> bool:
-    """Return whether pages are damaged, or columns missing that cannot be made in place."""
+    """Return whether pages or texts are damaged, or what cannot be made in place: columns, and row numbers."""
     path = sqlite.database_path(config.data_dir)
     try:
         connection = sqlite.open_reader(path)
@@ -76,11 +79,18 @@ def _must_be_salvaged(config: Config) -> bool:
                     migrations.check_version(connection)
                 lacks = schema.missing(connection) if version == migrations.SCHEMA_VERSION else []
                 has_lost_columns = any(part.startswith("column ") for part in lacks)
-                return has_lost_columns or not check.pages(connection).is_ok
+                if has_lost_columns or not check.pages(connection).is_ok:
+                    return True
+                return not values.read_texts(connection) or _has_odd_numbers(connection)
         finally:
             connection.close()
     except StoreDamagedError:
         return True
+
+
+def _has_odd_numbers(connection: sqlite.Connection) -> bool:
+    names = {row[0] for row in connection.execute("SELECT name FROM sqlite_schema")}
+    return names.issuperset(values.NUMBERED) and values.odd_numbers(connection) > 0
 
 
 def _salvage(config: Config) -> list[Step]:
@@ -91,17 +101,23 @@ def _salvage(config: Config) -> list[Step]:
     done += [
         Step("pages of it could not be read", found.unreadable_pages),
         Step("rows of it could not be read", found.unreadable_rows),
+        Step("rows of it left out: another row stands for the same", found.left_out),
         Step("exchanges whose text is not whole: their transcripts put them right", found.garbled),
     ]
     done += found.mended
     done.append(Step("transcripts to be read anew", found.sources_to_read))
     if not found.forgotten_is_known:
         done.append(Step("list of what was forgotten is not whole: no transcript is read anew", 1))
+        if found.lost_sources:
+            done.append(
+                Step("sources are lost as well: the next start reads their transcripts, what was forgotten too", 1)
+            )
     return [step for step in done if step.number]
 
 
 def _mend_store(store: Store, config: Config, embedder: Embedder | None) -> list[Step]:
     done = store.edit(lambda connection, _: repair.mend_references(connection))
+    done += store.edit(lambda connection, _: repair.mend_values(connection))
     with store.read() as connection:
         found = check.check(connection, is_deep=True)
         (exchanges,) = connection.execute("SELECT count(*) FROM exchanges").fetchone()

@@ -2,15 +2,24 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import partial
 from typing import NamedTuple
 
 from palace_daemon.core import analysis, chunking
-from palace_daemon.store import packing, postings, spaces
+from palace_daemon.errors import PalaceError
+from palace_daemon.store import packing, postings, spaces, values
 from palace_daemon.store.spans import columns_of, span_of, text_hash
-from palace_daemon.store.sqlite import Connection
+from palace_daemon.store.sqlite import Connection, Error
 
 ORPHANED = "text_hash NOT IN (SELECT text_hash FROM drawers) AND text_hash NOT IN (SELECT text_hash FROM statements)"
 """Holds for vectors of texts that no drawer and no statement has."""
+WITHOUT_PLACE = "NOT EXISTS (SELECT 1 FROM provenance p WHERE p.exchange_id=e.id AND p.source_id=e.owner_source_id)"
+"""Holds for exchanges ``e`` that their own source does not tell."""
+WITHOUT_KEY = "NOT EXISTS (SELECT 1 FROM exchange_keys k WHERE k.exchange_id=e.id AND k.key=e.key)"
+"""Holds for exchanges ``e`` to which their own key does not lead."""
+WITHOUT_NOTE = "e.user_kind='note' AND NOT EXISTS (SELECT 1 FROM notes n WHERE n.exchange_id=e.id)"
+"""Holds for exchanges ``e`` that are notes, and lack what only notes have."""
 
 
 class Finding(NamedTuple):
@@ -22,16 +31,30 @@ class Finding(NamedTuple):
 
 
 def check(connection: Connection, *, is_deep: bool = False) -> list[Finding]:
-    """Run all checks inside the caller's read transaction; ``is_deep`` also indexes every drawer again and compares."""
-    findings = [
-        _integrity(connection, is_deep=is_deep),
-        _foreign_keys(connection),
-        _tiling(connection),
-        _vectors(connection),
+    """Run all checks inside the caller's read transaction; ``is_deep`` also indexes every drawer again and compares.
+
+    A check that a row is too odd for fails, and names the kind of error alone: its message may quote the row.
+    """
+    looks: list[tuple[str, Callable[[Connection], Finding]]] = [
+        ("database pages", partial(_integrity, is_deep=is_deep)),
+        ("references", _foreign_keys),
+        ("places", _places),
+        ("notes", _notes),
+        ("drawers", _tiling),
+        ("vectors", _vectors),
     ]
     if is_deep:
-        findings += [_values(connection), _words(connection)]
-    return findings
+        looks += [("texts", _texts), ("row values", _rows), ("vector values", _values), ("word index", _words)]
+    return [_looked(name, look, connection) for name, look in looks]
+
+
+def _looked(name: str, look: Callable[[Connection], Finding], connection: Connection) -> Finding:
+    try:
+        return look(connection)
+    except (Error, PalaceError):
+        raise
+    except Exception as exc:  # noqa: BLE001 - whatever a row provokes, the other checks are to be made
+        return Finding(name, is_ok=False, detail=f"cannot be checked: {type(exc).__name__}")
 
 
 def pages(connection: Connection) -> Finding:
@@ -71,6 +94,55 @@ def _foreign_keys(connection: Connection) -> Finding:
     return Finding("references", not broken, "all resolve" if not broken else f"{len(broken)} rows point nowhere")
 
 
+def _places(connection: Connection) -> Finding:
+    """Each exchange has a place in the source that owns it, and its key leads to it."""
+    return _agreeing(
+        "places",
+        "every exchange has one, and a key",
+        (
+            (_count(connection, WITHOUT_PLACE), "without a place"),
+            (_count(connection, WITHOUT_KEY), "without their key"),
+        ),
+    )
+
+
+def _notes(connection: Connection) -> Finding:
+    lacking = _count(connection, WITHOUT_NOTE)
+    return Finding("notes", not lacking, "are whole" if not lacking else f"{lacking} lack what notes have")
+
+
+def _count(connection: Connection, condition: str) -> int:
+    (count,) = connection.execute(f"SELECT count(*) FROM exchanges e WHERE {condition}").fetchone()
+    return int(count)
+
+
+def _texts(connection: Connection) -> Finding:
+    """Each text is as it was when it was stored; those that are known not to be wait for their transcripts."""
+    changed = len(values.changed_texts(connection))
+    (waiting,) = connection.execute("SELECT count(*) FROM exchanges WHERE content_hash=x''").fetchone()
+    if changed:
+        return Finding("texts", is_ok=False, detail=f"{changed} are not as they were stored")
+    return Finding(
+        "texts", is_ok=True, detail=f"{waiting} changed, which is known" if waiting else "as they were stored"
+    )
+
+
+def _rows(connection: Connection) -> Finding:
+    return _agreeing(
+        "row values",
+        "can all be read",
+        (
+            (len(values.broken(connection)), "cannot be read"),
+            (values.odd_numbers(connection), "rows have impossible numbers"),
+        ),
+    )
+
+
+def _agreeing(name: str, all_well: str, counts: tuple[tuple[int, str], ...]) -> Finding:
+    problems = [f"{number} {what}" for number, what in counts if number]
+    return Finding(name, not problems, ", ".join(problems) or all_well)
+
+
 def _tiling(connection: Connection) -> Finding:
     """Joining the drawers of each exchange must give the exchange."""
     bad = total = 0
@@ -93,14 +165,11 @@ def _vectors(connection: Connection) -> Finding:
         "SELECT count(*) FROM spaces s WHERE vectors<>(SELECT count(*) FROM vectors v WHERE v.space=s.number)"
         " OR pending<>(SELECT count(*) FROM pending_texts p WHERE p.model=s.model)"
     ).fetchone()
-    problems = [
-        f"{number} {what}"
-        for number, what in (
-            (missing, "missing and not queued"), (orphans, "orphaned"), (miscounted, "models are counted wrongly")
-        )
-        if number
-    ]  # fmt: skip
-    return Finding("vectors", not problems, ", ".join(problems) or "agree with drawers and statements")
+    return _agreeing(
+        "vectors",
+        "agree with drawers and statements",
+        ((missing, "missing and not queued"), (orphans, "orphaned"), (miscounted, "models are counted wrongly")),
+    )
 
 
 def _missing(connection: Connection, model: str) -> int:
@@ -131,7 +200,7 @@ def _words(connection: Connection) -> Finding:
     for term in terms & expected.keys():
         try:
             held = postings.read(connection, term)
-        except ValueError:  # a row of another length than its three columns have
+        except (TypeError, ValueError):  # no bytes, or of another length than its three columns have
             wrong += 1
             continue
         pairs = zip(held.frequencies.tolist(), held.masks.tolist(), strict=True)

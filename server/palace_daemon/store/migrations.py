@@ -7,13 +7,14 @@ migrations a backup is made, see :mod:`palace_daemon.store.backups`.
 from __future__ import annotations
 
 import contextlib
+import functools
 import os
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from palace_daemon.errors import StoreDamagedError, StoreTooNewError
-from palace_daemon.store import backups, packing, spaces
+from palace_daemon.store import backups, packing, spaces, sqlite
 from palace_daemon.store.sqlite import Connection
 
 if sys.platform != "win32":
@@ -352,6 +353,41 @@ def schema_version(connection: Connection) -> int:
     return int(connection.execute("PRAGMA user_version").fetchone()[0])
 
 
+def true_version(connection: Connection) -> int:
+    """Return the number that the file says, or that of a later schema if its tables and columns are just that one's.
+
+    A file that was taken out of a damaged one by other tools has lost its number.
+    """
+    stated = schema_version(connection)
+    shape = _shape(connection) if stated < SCHEMA_VERSION else {}
+    return next((number for number in range(SCHEMA_VERSION, stated, -1) if shape == _shape_after(number)), stated)
+
+
+def correct_version(connection: Connection) -> bool:
+    """Write down the number of the schema that the file has; returns whether it had another one."""
+    stated, version = schema_version(connection), true_version(connection)
+    connection.execute(f"PRAGMA user_version={version}")
+    return version != stated
+
+
+def _shape(connection: Connection) -> dict[str, frozenset[str]]:
+    """Return the columns of each table."""
+    tables = connection.execute("SELECT name FROM sqlite_schema WHERE type='table' AND name NOT LIKE 'sqlite_%'")
+    return {
+        name: frozenset(row[1] for row in connection.execute(f'PRAGMA table_info("{name}")'))
+        for (name,) in tables.fetchall()
+    }
+
+
+@functools.cache
+def _shape_after(number: int) -> dict[str, frozenset[str]]:
+    """Return what :func:`_shape` is after so many migrations."""
+    with contextlib.closing(sqlite.open_scratch()) as connection:
+        for migration in MIGRATIONS[:number]:
+            migration(connection)
+        return _shape(connection)
+
+
 def check_version(connection: Connection) -> None:
     """Refuse a store that this version cannot read.
 
@@ -382,6 +418,7 @@ def migrate(connection: Connection) -> int:
 
     Raises:
         StoreTooNewError: A newer Palace wrote the store.
+        StoreDamagedError: It is of a later schema than it says.
         StoreFullError: There is no room for a backup.
         StoreError: The backup cannot be written, or not be read whole.
     """
@@ -394,6 +431,10 @@ def migrate(connection: Connection) -> int:
 
 def _migrate(connection: Connection) -> int:
     applied = 0
+    if (version := true_version(connection)) != (stated := schema_version(connection)):
+        raise StoreDamagedError(
+            f"the store says that it has schema {stated}, but it has {version}", hint="run `palace-daemon doctor --fix`"
+        )
     is_new = schema_version(connection) == 0
     for number in range(schema_version(connection) + 1, SCHEMA_VERSION + 1):
         connection.execute("BEGIN IMMEDIATE")
@@ -428,4 +469,6 @@ def _alone(directory: Path) -> Iterator[None]:
 
 
 def _file_of(connection: Connection) -> Path:
-    return Path(next(row[2] for row in connection.execute("PRAGMA database_list") if row[1] == "main"))
+    # As bytes: a directory may have a name that is not UTF-8.
+    (name,) = connection.execute("SELECT CAST(file AS BLOB) FROM pragma_database_list WHERE name='main'").fetchone()
+    return Path(os.fsdecode(name))

@@ -99,16 +99,12 @@ class PageFile:
         return True
 
     def unreadable(self) -> int:
-        """Return how many pages are neither of a tree, nor the rest of a row, nor free; call when all were read."""
-        free = self._free_pages()
-        return sum(
-            1
-            for number in range(1, self.count + 1)
-            if number not in self._chained
-            and number not in free
-            and self.kind(number) == 0
-            and (number == 1 or any(self.page(number)))
-        )
+        """Return how many pages are neither of a tree, nor the rest of a row, nor free; call when all were read.
+
+        Pages of zeros are among them: SQLite uses every page, or lists it as free.
+        """
+        known = self._chained | (self._free_pages() if self.count else set())
+        return sum(number not in known and self.kind(number) == 0 for number in range(1, self.count + 1))
 
     def _cells(self, number: int, page: bytes, kind: int) -> Sequence[int]:
         start = _start(number)

@@ -12,7 +12,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import NamedTuple
 
-from palace_daemon.store import check, kept_columns, schema, spaces, sqlite, vectors
+from palace_daemon.store import check, kept_columns, schema, spaces, sqlite, values, vectors
 from palace_daemon.store.sqlite import Connection
 
 STAND_IN = "recovered"
@@ -77,6 +77,7 @@ def mend_references(connection: Connection, *, reads_anew: bool = True) -> list[
     steps = [
         Step("stand-ins for lost sessions", _stand_in_sessions(connection)),
         Step("stand-ins for lost sources", _stand_in_sources(connection)),
+        Step("notes given back what only notes have", _restore_notes(connection)),
     ]
     steps += [
         Step(f"rows of {table} dropped that point nowhere", _drop_orphans(connection, table)) for table in _ORPHANS
@@ -130,17 +131,49 @@ def _drop_orphans(connection: Connection, table: str) -> int:
 
 
 def _place(connection: Connection) -> int:
-    """Let its owner tell an exchange of which no source tells, and let its own key lead to it; returns how many."""
+    """Let its owner tell an exchange that it does not tell, and let its own key lead to it; returns how many."""
     connection.execute(
-        "INSERT OR IGNORE INTO exchange_keys SELECT key, id, public_id FROM exchanges e"
-        " WHERE NOT EXISTS (SELECT 1 FROM exchange_keys k WHERE k.exchange_id=e.id)"
+        f"INSERT INTO exchange_keys SELECT key, id, public_id FROM exchanges e WHERE {check.WITHOUT_KEY}"
+        " ON CONFLICT(key) DO UPDATE SET exchange_id=excluded.exchange_id"
     )
     return connection.execute(
         "INSERT INTO provenance SELECT e.id, e.owner_source_id, e.session_id, s.reading, 0, 0, 0, 0,"
         " length(e.user_text)+length(e.reply_text), 1, e.is_superseded FROM exchanges e"
         " JOIN sources s ON s.id=e.owner_source_id"
-        " WHERE NOT EXISTS (SELECT 1 FROM provenance p WHERE p.exchange_id=e.id)"
+        f" WHERE {check.WITHOUT_PLACE}"
     ).rowcount
+
+
+def _restore_notes(connection: Connection) -> int:
+    """Let the exchanges that are notes be notes again; tags and authors that were lost stay so."""
+    return connection.execute(
+        "INSERT INTO notes(exchange_id, created_at) SELECT e.id, coalesce(e.started_at, 0) FROM exchanges e"
+        f" WHERE {check.WITHOUT_NOTE}"
+    ).rowcount
+
+
+def mend_values(connection: Connection) -> list[Step]:
+    """Have transcripts put right the texts that changed and the values that cannot be read; in a write transaction.
+
+    The list of what was forgotten must be whole.
+    """
+    changed = values.changed_texts(connection)
+    values.mark_changed(connection, changed)
+    broken = values.broken(connection)
+    for one in broken:
+        connection.execute(f"UPDATE {one.table} SET {one.column}=? WHERE {one.key}=?", (one.none, one.row))
+    sources = {one.row for one in broken if one.table == "sources"}
+    told = json.dumps([*changed, *(one.row for one in broken if one.table == "exchanges")])
+    rows = connection.execute(
+        "SELECT source_id FROM provenance WHERE exchange_id IN (SELECT value FROM json_each(?))", (told,)
+    )
+    sources |= {row[0] for row in rows}
+    steps = [
+        Step("exchanges whose text changed: their transcripts put them right", len(changed)),
+        Step("values that could not be read are dropped", len(broken)),
+        Step("transcripts to be read anew", read_anew(connection, sources)),
+    ]
+    return [step for step in steps if step.number]
 
 
 def mend_vectors(connection: Connection, also: Iterable[str] = ()) -> list[Step]:

@@ -14,10 +14,12 @@ from collections import Counter
 from pathlib import Path
 from typing import NamedTuple
 
-from palace_daemon.errors import StoreError
-from palace_daemon.store import backups, migrations, packing, pages, repair, spaces, sqlite
+import msgspec
+from msgspec import Struct
+
+from palace_daemon.errors import StoreDamagedError, StoreError
+from palace_daemon.store import backups, migrations, packing, pages, repair, spaces, sqlite, values
 from palace_daemon.store.sqlite import Connection
-from palace_daemon.store.variants import content_hash
 
 TAKEN = (
     "exchanges",
@@ -34,6 +36,15 @@ TAKEN = (
 _STATE_KEPT = ("model", "next_model", "previous_model", "machine", "ignore_rules", "last_mined_at")
 _BUILDING, _BUILT = ".rebuilding", ".rebuilt-"
 _KINDS: dict[str, tuple[type, ...]] = {"INTEGER": (int,), "TEXT": (str,), "BLOB": (bytes,)}
+_WIDE_COLUMNS = 12
+"""From so many on the number of values alone tells the table, so that a text may be stored as no text."""
+_REFERENCES = {
+    "exchanges": ("exchange_keys.exchange_id", "provenance.exchange_id", "notes.exchange_id"),
+    "sessions": ("exchanges.session_id", "provenance.session_id"),
+    "sources": ("exchanges.owner_source_id", "provenance.source_id", "held_back.source_id"),
+    "vectors": (),
+}
+"""Tables whose rows may get another number, and what refers to them: no new row may get what was said of a lost one."""
 
 
 class Salvage(NamedTuple):
@@ -43,12 +54,16 @@ class Salvage(NamedTuple):
     """Rows taken, by table."""
     unreadable_pages: int
     unreadable_rows: int
+    left_out: int
+    """Rows that were read, but say of something what another row says of it, too."""
     garbled: int
     """Exchanges whose text is not what it was: the transcript, if it is there, puts it right."""
     mended: tuple[repair.Step, ...]
     """What was done about references to rows that could not be read."""
     sources_to_read: int
     """Transcripts that are read anew."""
+    lost_sources: bool
+    """Whether rows of sources may be lost: their transcripts are new to the store, and read by whoever mines next."""
     forgotten_is_known: bool
     """Whether all tombstones were read. If not, no transcript is read anew: it might tell what was forgotten."""
     kept_as: Path
@@ -64,6 +79,43 @@ class _Table(NamedTuple):
     rowid_column: int | None
     has_rowid: bool
 
+    @property
+    def is_wide(self) -> bool:
+        """Whether the number of values alone tells the table."""
+        return self.least >= _WIDE_COLUMNS
+
+
+class _Row(NamedTuple):
+    """A row with a value for each column."""
+
+    table: _Table
+    values: list[pages.Value]
+
+    @property
+    def has_odd_number(self) -> bool:
+        """Whether its number is one that no row can have."""
+        number = 1 if self.table.rowid_column is None else self.values[self.table.rowid_column]
+        return not (isinstance(number, int) and 1 <= number <= values.MOST_ROWS)
+
+    def insert(self, connection: Connection) -> int:
+        """Store it, unless another row stands in its way; returns how many rows were stored."""
+        marks = ",".join("?" * len(self.values))
+        statement = f"INSERT OR IGNORE INTO {self.table.name}({','.join(self.table.columns)}) VALUES ({marks})"
+        return connection.execute(statement, self.values).rowcount
+
+
+class _Found(Struct):
+    """What reading the file came to."""
+
+    taken: Counter[str] = msgspec.field(default_factory=Counter)
+    """Rows stored, by table."""
+    left: list[_Row] = []
+    """Rows whose own number another one has, or none can have."""
+    unreadable: int = 0
+    left_out: int = 0
+    roots: dict[str, int] = {}
+    """Root pages of the tables whose rows of the schema could be read."""
+
 
 def salvage(database: Path, stamp: str) -> Salvage:
     """Replace a damaged database by a new one with all that could be read; nobody may have it open.
@@ -73,6 +125,7 @@ def salvage(database: Path, stamp: str) -> Salvage:
         stamp: Goes into the name of the damaged file.
 
     Raises:
+        StoreDamagedError: Nothing can be read out of it; then it is as it was.
         StoreError: A file cannot be written; then the database is as it was.
     """
     building = database.with_name(database.name + _BUILDING)
@@ -161,39 +214,109 @@ def _fill(database: Path, building: Path) -> Salvage:
 
 
 def _take(connection: Connection, database: Path) -> Salvage:
-    tables = [_table(connection, name) for name in (*TAKEN, "state")]
-    inserts = {
-        table.name: f"INSERT OR IGNORE INTO {table.name}({','.join(table.columns)})"
-        f" VALUES ({','.join('?' * len(table.columns))})"
-        for table in tables
-    }
-    taken: Counter[str] = Counter()
-    damaged_rows = tombstones_root = 0
     file = pages.PageFile(database)
     try:
-        for number in range(1, file.count + 1):
-            is_table = file.kind(number) == pages.TABLE_LEAF
-            for found in file.rows(number):
-                row = _as_now(found)
-                if row is None:
-                    damaged_rows += 1
-                elif is_table and row.values[:2] == ("table", "tombstones") and isinstance(row.values[3], int):
-                    tombstones_root = row.values[3]
-                elif (table := _of(row, tables, is_table=is_table)) is not None:
-                    values = _complete(connection, table, row)
-                    if table.name == "state":
-                        _keep_state(connection, table, values)
-                    else:
-                        taken[table.name] += connection.execute(inserts[table.name], values).rowcount
+        found = _read(connection, file)
         unreadable = file.unreadable()
-        is_known = file.is_whole(tombstones_root) if tombstones_root else not (unreadable or damaged_rows)
+        # Without the schema's row of it nobody can say whether there were any: then none is known.
+        is_known, has_sources = (
+            name in found.roots and file.is_whole(found.roots[name]) for name in ("tombstones", "sources")
+        )
     finally:
         file.close()
-    garbled = _mark_garbled(connection)
+    if not (is_known or found.taken["exchanges"] or found.taken["sources"]):
+        raise StoreDamagedError(f"nothing can be read out of {database}", hint=sqlite.START_ANEW_HINT)
+    added = _add_left(connection, found.left)
+    garbled = values.changed_texts(connection)
+    values.mark_changed(connection, garbled)
     connection.execute("UPDATE state SET index_version=''")
     steps = repair.mend_references(connection, reads_anew=False)
-    to_read = repair.read_anew(connection, None) if is_known else 0
-    return Salvage(dict(taken), unreadable, damaged_rows, garbled, tuple(steps), to_read, is_known, database)
+    return Salvage(
+        rows=dict(found.taken + added),
+        unreadable_pages=unreadable,
+        unreadable_rows=found.unreadable,
+        left_out=found.left_out + len(found.left) - added.total(),
+        garbled=len(garbled),
+        mended=tuple(steps),
+        sources_to_read=repair.read_anew(connection, None) if is_known else 0,
+        lost_sources=not has_sources,
+        forgotten_is_known=is_known,
+        kept_as=database,
+    )
+
+
+def _read(connection: Connection, file: pages.PageFile) -> _Found:
+    """Store each row that can be read under its own number, if it has one that no other row has."""
+    tables = [_table(connection, name) for name in (*TAKEN, "state")]
+    read = _Found()
+    for number in range(1, file.count + 1):
+        is_table = file.kind(number) == pages.TABLE_LEAF
+        for row in map(_as_now, file.rows(number)):
+            if row is None:
+                read.unreadable += 1
+            elif is_table and len(row.values) == 5 and row.values[0] == "table" and isinstance(row.values[3], int):
+                read.roots[str(row.values[1])] = row.values[3]
+            elif (table := _of(row, tables, is_table=is_table)) is not None:
+                _store(connection, _Row(table, _complete(connection, table, row)), read)
+    return read
+
+
+def _store(connection: Connection, row: _Row, read: _Found) -> None:
+    name = row.table.name
+    if name == "state":
+        _keep_state(connection, row.table, row.values)
+    elif not row.has_odd_number and row.insert(connection):
+        read.taken[name] += 1
+    elif name in _REFERENCES:
+        read.left.append(row)
+    else:
+        read.left_out += 1
+
+
+def _add_left(connection: Connection, left: list[_Row]) -> Counter[str]:
+    """Add the rows whose own number is taken, or none, under another; returns how many, by table.
+
+    An exchange gets the number that its key leads to, if that is free, so that its places and its note stay with it.
+    """
+    _return_to_own(connection)
+    added: Counter[str] = Counter()
+    for row in left:
+        table = row.table
+        number = _number_of(connection, row.values[table.columns.index("key")]) if table.name == "exchanges" else None
+        if table.rowid_column is not None:
+            row.values[table.rowid_column] = number or _free_number(connection, table.name)
+        added[table.name] += row.insert(connection)
+    return added
+
+
+def _return_to_own(connection: Connection) -> None:
+    """Give exchanges the number that their key leads to and that has a place, if no other exchange has it."""
+    rows = connection.execute(
+        "SELECT e.id, k.exchange_id FROM exchanges e JOIN exchange_keys k ON k.key=e.key WHERE k.exchange_id<>e.id"
+        " AND k.exchange_id NOT IN (SELECT id FROM exchanges) AND k.exchange_id IN (SELECT exchange_id FROM provenance)"
+    ).fetchall()
+    connection.executemany("UPDATE OR IGNORE exchanges SET id=?2 WHERE id=?1", rows)
+
+
+def _number_of(connection: Connection, key: pages.Value) -> int | None:
+    """Return the number that a key leads to, if it can be one and no exchange has it."""
+    row = connection.execute(
+        f"SELECT exchange_id FROM exchange_keys WHERE key=? AND exchange_id BETWEEN 1 AND {values.MOST_ROWS}"
+        " AND exchange_id NOT IN (SELECT id FROM exchanges)",
+        (key,),
+    ).fetchone()
+    return None if row is None else int(row[0])
+
+
+def _free_number(connection: Connection, table: str) -> int:
+    """Return a number that no row of a table has, and that nothing refers to."""
+    highest = 0
+    for column in (f"{table}.id", *_REFERENCES[table]):
+        named, name = column.split(".")
+        limit = f"{name} BETWEEN 1 AND {values.MOST_ROWS}"
+        (found,) = connection.execute(f"SELECT coalesce(max({name}), 0) FROM {named} WHERE {limit}").fetchone()
+        highest = max(highest, found)
+    return highest + 1
 
 
 def _table(connection: Connection, name: str) -> _Table:
@@ -228,7 +351,10 @@ def _of(row: pages.Row, tables: list[_Table], *, is_table: bool) -> _Table | Non
         if (
             table.has_rowid == is_table
             and table.least <= len(row.values) <= len(table.kinds)
-            and all(isinstance(value, kind) for value, kind in zip(row.values, table.kinds, strict=False))
+            and all(
+                isinstance(value, kind) or (isinstance(value, bytes) and str in kind and table.is_wide)
+                for value, kind in zip(row.values, table.kinds, strict=False)
+            )
         ):
             return table
     return None
@@ -236,28 +362,23 @@ def _of(row: pages.Row, tables: list[_Table], *, is_table: bool) -> _Table | Non
 
 def _complete(connection: Connection, table: _Table, row: pages.Row) -> list[pages.Value]:
     """Return a value for each column: the row's, its id, and the defaults of columns that were added later."""
-    values = list(row.values)
+    found = [
+        value.decode("utf-8", "replace") if isinstance(value, bytes) and bytes not in kind else value
+        for value, kind in zip(row.values, table.kinds, strict=False)
+    ]
     if table.rowid_column is not None:
-        values[table.rowid_column] = row.rowid
-    if len(values) < len(table.columns):
-        rest = connection.execute(f"PRAGMA table_info({table.name})").fetchall()[len(values) :]
-        values += [connection.execute(f"SELECT {column[4]}").fetchone()[0] for column in rest]
-    return values
+        found[table.rowid_column] = row.rowid
+    if len(found) < len(table.columns):
+        rest = connection.execute(f"PRAGMA table_info({table.name})").fetchall()[len(found) :]
+        found += [connection.execute(f"SELECT {column[4]}").fetchone()[0] for column in rest]
+    return found
 
 
-def _keep_state(connection: Connection, table: _Table, values: list[pages.Value]) -> None:
-    held = dict(zip(table.columns, values, strict=True))
+def _keep_state(connection: Connection, table: _Table, row: list[pages.Value]) -> None:
+    held = dict(zip(table.columns, row, strict=True))
     connection.execute(
         f"UPDATE state SET {', '.join(f'{name}=?' for name in _STATE_KEPT)}, scrub_due=?, generation=?+1",
         (*(held[name] for name in _STATE_KEPT), held["scrub_due"], held["generation"]),
     )
     for name in ("model", "next_model", "previous_model"):
         spaces.add(connection, str(held[name]))
-
-
-def _mark_garbled(connection: Connection) -> int:
-    """Have the transcripts put right what is not what it was; returns how many exchanges that are."""
-    rows = connection.execute("SELECT id, content_hash, user_text, reply_text FROM exchanges")
-    wrong = [(exchange_id,) for exchange_id, held, user, reply in rows if content_hash(user, reply) != held]
-    connection.executemany("UPDATE exchanges SET content_hash=x'' WHERE id=?", wrong)
-    return len(wrong)

@@ -10,6 +10,7 @@ from collections.abc import Iterable
 from datetime import UTC, datetime
 
 from palace_daemon.bench.sets.base import Session
+from palace_daemon.errors import ConfigError
 
 DAY_MS = 86_400_000
 UNDATED_NOW_MS = 1_735_689_600_000
@@ -40,6 +41,24 @@ def epoch_ms(text: str) -> int | None:
         return _ms(datetime.fromisoformat(text))
     except (ValueError, OverflowError):
         return None
+
+
+def session_ms(text: str, otherwise: str) -> int | None:
+    """Return when a session began; None where ``text`` is empty.
+
+    A session that lost its date would be ranked otherwise, and nothing would say so.
+
+    Args:
+        text: The date as the set has it.
+        otherwise: What the error begins with.
+
+    Raises:
+        ConfigError: There is a date, and it cannot be read.
+    """
+    found = epoch_ms(text)
+    if found is None and text.strip():
+        raise ConfigError(f"{otherwise}: {text[:80]!r} is no date")
+    return found
 
 
 def _from_parts(parts: dict[str, str | None]) -> datetime:

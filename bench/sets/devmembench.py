@@ -15,7 +15,7 @@ from typing import Literal
 from msgspec import Struct, field
 
 from palace_daemon.bench.sets.base import Case, Haystack, Question, Session, Turn
-from palace_daemon.bench.sets.dates import day_after, epoch_ms
+from palace_daemon.bench.sets.dates import day_after, session_ms
 from palace_daemon.bench.sets.files import find, records
 
 _SESSIONS = ("sessions.json", "sessions.json.gz")
@@ -59,7 +59,7 @@ class DevMemBench:
         start = path.parent if path.name in _SESSIONS else path
         asked = find(start, "devmembench", _QUESTIONS, "DevMemBench file of questions")
         told = find(asked.parent, "", _SESSIONS, "DevMemBench file of sessions")
-        sessions = tuple(_session(session) for session in records(told, _Session, "DevMemBench file of sessions"))
+        sessions = tuple(_session(session, told) for session in records(told, _Session, "DevMemBench file of sessions"))
         now = day_after(sessions)
         known = {session.session_id for session in sessions}
         questions = tuple(
@@ -68,14 +68,15 @@ class DevMemBench:
         yield Case(haystack=Haystack(haystack_id="devmembench", sessions=sessions), questions=questions)
 
 
-def _session(session: _Session) -> Session:
+def _session(session: _Session, source: Path) -> Session:
+    where = f"{source} is no DevMemBench file of sessions: {session.session_id}"
     return Session(
         session_id=session.session_id,
         turns=tuple(
             Turn(role=message.role, text=message.content, turn_id=f"{session.session_id}:{number}")
             for number, message in enumerate(session.messages)
         ),
-        started_at=epoch_ms(session.metadata.date),
+        started_at=session_ms(session.metadata.date, where),
         project=session.metadata.project,
     )
 

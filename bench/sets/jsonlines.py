@@ -29,6 +29,7 @@ from palace_daemon.bench.sets.dates import day_after, epoch_ms
 from palace_daemon.bench.sets.files import converted, find, lines
 from palace_daemon.core.dates.calendar import MAX_MS, MIN_MS
 from palace_daemon.errors import ConfigError
+from palace_daemon.service.recall import is_project
 
 _EXPECTED = "set in JSON Lines"
 _BOM = b"\xef\xbb\xbf"
@@ -173,6 +174,8 @@ class _Draft:
             raise ConfigError(f"{where}: gold names no session of this haystack: {', '.join(unknown)}")
         if unknown := [one for one in asked.gold_turns if one not in self._session_of]:
             raise ConfigError(f"{where}: goldTurns name no turn of this haystack: {', '.join(unknown)}")
+        if asked.project and not any(is_project(one.project, asked.project) for one in self._sessions):
+            raise ConfigError(f"{where}: no session of this haystack is of the project {asked.project}")
         own_now = _ms(asked.now, where)
         gold = tuple(dict.fromkeys((*asked.gold, *(self._session_of[one] for one in asked.gold_turns))))
         usable = self._usable(gold, asked.gold_turns)

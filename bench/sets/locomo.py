@@ -24,16 +24,18 @@ import msgspec
 from msgspec import Struct
 
 from palace_daemon.bench.sets.base import Case, Haystack, Question, Session, Turn
-from palace_daemon.bench.sets.dates import day_after, epoch_ms
+from palace_daemon.bench.sets.dates import day_after, session_ms
 from palace_daemon.bench.sets.files import find, records
 from palace_daemon.errors import ConfigError
 
 _EXPECTED = "LoCoMo file"
 _KINDS = {1: "multi-hop", 2: "temporal", 3: "open-domain", 4: "single-hop", 5: "adversarial"}
 _ADVERSARIAL = 5
-_SESSION_KEY = re.compile(r"session_(\d+)")
+_NUMBER = "0*([0-9]{1,6})"
+"""A number of a session or a turn; longer ones name nothing."""
+_SESSION_KEY = re.compile(f"session_{_NUMBER}")
 _BETWEEN = re.compile(r"[;,\s]+")
-_EVIDENCE = re.compile(r"\(?D:?(\d+):(\d+)\)?")
+_EVIDENCE = re.compile(rf"\(?D:?{_NUMBER}:{_NUMBER}\)?")
 
 
 class _Utterance(Struct, frozen=True):
@@ -71,21 +73,22 @@ class LoCoMo:
 
 
 def _sessions(record: _Record, source: Path) -> Iterator[Session]:
-    numbers = sorted(int(match[1]) for key in record.conversation if (match := _SESSION_KEY.fullmatch(key)))
-    for number in numbers:
-        session_id = f"session_{number}"
+    found = [(int(match[1]), key) for key in record.conversation if (match := _SESSION_KEY.fullmatch(key))]
+    for _, session_id in sorted(found):
+        where = f"{source} is no {_EXPECTED}: {session_id} of {record.sample_id}"
         try:
             utterances = msgspec.convert(record.conversation[session_id], list[_Utterance])
         except msgspec.ValidationError as error:
-            raise ConfigError(f"{source} is no {_EXPECTED}: {session_id} of {record.sample_id}: {error}") from error
+            raise ConfigError(f"{where}: {error}") from error
         if not utterances:
             continue
+        date = record.conversation.get(f"{session_id}_date_time")
         yield Session(
             session_id=session_id,
             turns=tuple(
                 Turn(role="speaker", speaker=said.speaker, text=_text(said), turn_id=said.dia_id) for said in utterances
             ),
-            started_at=epoch_ms(str(record.conversation.get(f"{session_id}_date_time", ""))),
+            started_at=session_ms("" if date is None else str(date), where),
         )
 
 

@@ -22,7 +22,7 @@ from typing import Literal
 from msgspec import Struct
 
 from palace_daemon.bench.sets.base import Case, Haystack, Question, Session, Turn
-from palace_daemon.bench.sets.dates import epoch_ms
+from palace_daemon.bench.sets.dates import epoch_ms, session_ms
 from palace_daemon.bench.sets.files import find, records
 from palace_daemon.errors import ConfigError
 
@@ -65,8 +65,15 @@ class LongMemEval:
             yield _case(record, source)
 
 
-def sessions(record: Record) -> Iterator[Session]:
-    """Yield the sessions of a haystack under ids that are unique in it."""
+def sessions(record: Record, source: Path) -> Iterator[Session]:
+    """Yield the sessions of a haystack under ids that are unique in it.
+
+    Raises:
+        ConfigError: There are dates, and not one for each session, or one cannot be read; names ``source``.
+    """
+    where = f"{source} is no {EXPECTED}: the haystack_dates of question {record.question_id} are not as expected"
+    if record.haystack_dates and len(record.haystack_dates) != len(record.haystack_session_ids):
+        raise ConfigError(f"{where}: {len(record.haystack_dates)} for {len(record.haystack_session_ids)} sessions")
     seen: Counter[str] = Counter()
     dates = chain(record.haystack_dates, repeat(""))
     for session_id, messages, date in zip(  # noqa: B905 - the dates go on without end
@@ -80,7 +87,7 @@ def sessions(record: Record) -> Iterator[Session]:
                 Turn(role=message.role, text=message.content, turn_id=_turn_id(unique_id, number))
                 for number, message in enumerate(messages)
             ),
-            started_at=epoch_ms(date),
+            started_at=session_ms(date, where),
         )
 
 
@@ -93,7 +100,7 @@ def _case(record: Record, source: Path) -> Case:
     if now is None or len(record.haystack_session_ids) != len(record.haystack_sessions):
         wrong = "question_date" if now is None else "number of haystack_session_ids"
         raise ConfigError(f"{source} is no {EXPECTED}: the {wrong} of question {record.question_id} is not as expected")
-    haystack = Haystack(haystack_id=record.question_id, sessions=tuple(sessions(record)))
+    haystack = Haystack(haystack_id=record.question_id, sessions=tuple(sessions(record, source)))
     is_abstention = record.question_id.endswith(ABSTENTION)
     wanted = set() if is_abstention else set(record.answer_session_ids)
     gold: list[str] = []

@@ -110,7 +110,7 @@ def _pool_of(path: Path, _size_bytes: int, _mtime_ns: int) -> tuple[Session, ...
     with closing(records(path, longmemeval.Record, longmemeval.EXPECTED)) as found:
         for record in islice(found, POOL_QUESTIONS):
             evidence.update(record.answer_session_ids)
-            for session in longmemeval.sessions(record):
+            for session in longmemeval.sessions(record, path):
                 if session.started_at is not None and "#" not in session.session_id:
                     pool.setdefault(session.session_id, session)
     sessions = tuple(session for session in pool.values() if session.session_id not in evidence)

@@ -102,7 +102,7 @@ def test_recall_prints_what_a_reader_needs_in_80_columns(cli: Cli, running: Any)
     assert "\x1b" not in outcome.out
 
 
-def test_recall_passes_every_filter_on(cli: Cli, running: Any, palace: Any) -> None:
+def test_recall_passes_every_filter_on(cli: Cli, running: Any, palace: Any, utc: None) -> None:
     words = (
         "--project p --agent codex --session s --since 2026-03-01 --until 2026-03-02T00:00:00Z --limit 3 --max-chars 99"
         " --max-tokens 7 --neighbours 2 --by-session --no-fold"
@@ -113,7 +113,7 @@ def test_recall_passes_every_filter_on(cli: Cli, running: Any, palace: Any) -> N
     assert (query.project, query.agent, query.session, query.limit, query.max_chars) == ("p", "codex", "s", 3, 99)
     assert (query.max_tokens, query.neighbours, query.by_session, query.fold) == (7, 2, True, False)
     assert (query.utc_offset_minutes, query.now) == (120, 1_772_611_200_000)
-    assert (query.since, query.until) == (1_772_316_000_000, 1_772_409_600_000)
+    assert (query.since, query.until) == (1_772_323_200_000, 1_772_409_600_000)
 
 
 def test_recall_by_session_prints_the_hits_inside(cli: Cli, running: Any, utc: None) -> None:
@@ -309,6 +309,10 @@ def test_mine_makes_paths_absolute_and_reports(
 def test_mine_ends_with_1_where_a_path_is_missing_or_a_file_failed(
     cli: Cli, running: Any, palace: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    for empty in ("", "  "):  # an unset variable of a script
+        nothing = cli("mine", "--wait", "a.jsonl", empty)
+        assert nothing.code == 2
+        assert "a path is empty" in nothing.err
     missing = cli("mine", "--wait", "/does/not/exist")
     assert (missing.code, missing.out) == (1, "")
     assert "/does/not/exist" in missing.err

@@ -131,6 +131,19 @@ def test_selectors_are_sent_as_they_are_stored(
     assert request.since is not None
 
 
+def test_a_directory_to_forget_is_not_widened_to_its_repository(
+    running: Running, palace: ForgettingPalace, cli: Callable[..., Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / ".git").mkdir()
+    (tmp_path / ".git" / "HEAD").touch()
+    monkeypatch.chdir(tmp_path)
+    assert cli("forget", "--project", "./src/", "--since", "1770000000000", "--yes").code == 0
+    ((request, _),) = palace.asked
+    assert (request.project, request.since) == (f"{tmp_path}/src", 1_770_000_000_000)
+    assert cli("forget", "--since", "20260301", "--yes").code == 2
+    assert len(palace.asked) == 1
+
+
 @pytest.mark.parametrize(
     "words",
     [

@@ -18,7 +18,7 @@ import msgspec
 from palace_daemon import model, places
 from palace_daemon.config import Config
 from palace_daemon.core.ports import StopSignal
-from palace_daemon.errors import CancelledError, ModelError, NotFoundError, RequestError, SourceError
+from palace_daemon.errors import CancelledError, NotFoundError, RequestError, SourceError, UnknownModelError
 from palace_daemon.rpc import endpoint, frames, loopback
 from palace_daemon.rpc.loopback import Loopback
 from palace_daemon.rpc.server import Daemon
@@ -104,6 +104,8 @@ class FakePalace:
         answer = model.RecallAnswer(hits=(hit,), in_scope=3, matched=1, freshness=FRESH, took_ms=1.5, sessions=sessions)
         if query.text.startswith("cut"):
             answer = msgspec.structs.replace(answer, is_cut=True, hits_left_out=4)
+        if query.text == "nothing at all":
+            answer = msgspec.structs.replace(answer, hits=(), in_scope=0, matched=0)
         if query.project == "TIDEPOOL":
             answer = msgspec.structs.replace(answer, hits=(), in_scope=0, matched=0, projects_near=("/w/tidepool",))
         return answer
@@ -253,7 +255,7 @@ class FakePalace:
 
     def use_model(self, model_id: str) -> None:
         if model_id != "m":
-            raise ModelError(f"unknown model {model_id!r}")
+            raise UnknownModelError(f"unknown model {model_id!r}")
         self.chosen.append(model_id)
 
     def embedding(self) -> model.Embedding:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import msgspec
 import pytest
 from hypothesis import given
@@ -60,6 +62,16 @@ def test_a_date_as_the_end_takes_in_its_last_millisecond() -> None:
     end = convert.time_from_wire("2026-03-04", "until", -300, ends_day=True)
     assert begin is not None
     assert end == begin + 86_400_000
+
+
+def test_the_last_day_there_is_ends_with_its_last_millisecond() -> None:
+    assert convert.time_from_wire("9999-12-31", "until", -300, ends_day=True) == 253_402_300_799_999
+
+
+@pytest.mark.parametrize("raw", [{"state": "\ud83d"}, {"\ud83d": 1}])
+def test_a_name_that_is_no_text_is_a_bad_parameter(raw: dict[str, Any]) -> None:
+    with pytest.raises(errors.BadParamsError, match="lone surrogate"):
+        convert.params_from_wire(raw, wire.SourcesParams)
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from support.claude import append, turn
 
-from palace_daemon.errors import NotFoundError
+from palace_daemon.errors import NotFoundError, RequestError
 from palace_daemon.model import RecallAnswer, RecallQuery
 from palace_daemon.service import projects_near
 
@@ -43,7 +43,7 @@ def projects(palace: Any, transcripts: Path) -> Any:
         ("ÄRGER", ("/nowhere/Ärger",)),
         ("ocs", ("/nowhere/tidepool/docs",)),
         ("harbour", ()),
-        ("/", ()),
+        (" ", ()),
     ],
 )
 def test_a_project_that_is_not_there_is_answered_with_those_that_are_like_it(
@@ -59,6 +59,36 @@ def test_a_project_that_is_there_brings_no_others(projects: Any) -> None:
     emptied = ask(projects, project="tidepool", since=NOW)
     assert (emptied.in_scope, emptied.projects_near) == (0, ())
     assert ask(projects, since=NOW).projects_near == ()
+
+
+@pytest.mark.parametrize(
+    ("wanted", "expected"),
+    [
+        ("tidepool", "0"),
+        (" tidepool\t", "0"),
+        ("/nowhere/tidepool", "04"),
+        ("/nowhere/tidepool/", "04"),
+        ("/nowhere", "01234"),
+        ("/", "01234"),
+        ("docs", "4"),
+        ("tides", "2"),
+        ("nowhere", ""),
+        ("tidepool/docs", ""),
+        (" ", ""),
+    ],
+)
+def test_a_list_of_sessions_has_those_that_a_recall_finds(projects: Any, wanted: str, expected: str) -> None:
+    found = {hit.session_id for hit in ask(projects, project=wanted).hits}
+    assert {one.session_id for one in projects.sessions(project=wanted)} == found == {f"s{n}" for n in expected}
+
+
+def test_lists_of_an_agent_that_there_is_not_are_refused_with_the_names_of_those_there_are(projects: Any) -> None:
+    for listed in (projects.sessions, projects.sources):
+        assert listed(agent="claude-code")
+        assert listed(agent="codex") == ()
+        with pytest.raises(RequestError, match="unknown agent") as caught:
+            listed(agent="claude")
+        assert "claude-code, " in caught.value.hint
 
 
 def test_similar_projects_are_a_few_and_those_that_still_hold_something(palace: Any, transcripts: Path) -> None:

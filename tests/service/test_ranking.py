@@ -254,3 +254,16 @@ def test_a_question_that_is_no_request_asks_for_no_wishes(tell: Callable[..., Li
     palace = tell(("diet", "I am a vegetarian, by the way.", "Good."), *PASTIMES)
     for question, is_request in (("what should we cook tonight?", True), ("which film did we see on whales?", False)):
         assert ("wish" in ask(palace, question).hits[0].parts) is is_request
+
+
+def test_a_date_in_digits_counts_as_a_word_only_where_a_drawer_holds_it(palace: Any, transcripts: Path) -> None:
+    lines = turn(0, "Which version of the billing client?", "The billing client is pinned to 2023-06-01.")
+    lines += turn(1, "Which version of the mail client?", "The mail client is pinned to 2024-11-20.")
+    append(transcripts / "a.jsonl", lines)
+    palace.mine([str(transcripts)], wait=True)
+    named = ask(palace, "what is pinned to 2024-11-20?", limit=1).hits[0]
+    assert "mail" in named.text
+    assert "2024-11-20" in named.matched_terms
+    plain, dated = (ask(palace, f"mail client{when}").hits[0] for when in ("", " on 2025-03-04"))
+    assert dated.parts["bm25"] == pytest.approx(plain.parts["bm25"], abs=0.01)
+    assert dated.parts["sentence"] == pytest.approx(plain.parts["sentence"], abs=0.01)

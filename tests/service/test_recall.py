@@ -324,6 +324,12 @@ def test_many_threads_get_equal_answers_while_mining_goes_on(mined: Any, transcr
         ("C:\\work\\app", "C:\\work", True),
         ("", "app", False),
         ("/", "/", True),
+        ("/work/app", "/", True),
+        ("C:\\work\\app", "C:\\", True),
+        ("/work/app", " app ", True),
+        ("/work/app", "app/", True),
+        ("/work/app", " ", False),
+        ("", "/", False),
     ],
 )
 def test_projects_are_named_by_path_or_last_name(project: str, wanted: str, expected: bool) -> None:

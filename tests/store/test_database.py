@@ -256,7 +256,7 @@ def test_on_a_full_disk_a_settled_store_is_read_without_any_file_beside_it(
         assert sorted(path.parent.iterdir()) == made
     readers.close()
     with pytest.raises(StoreFullError), sqlite.mapped_errors(path):
-        raise sqlite.OperationalError("disk I/O error")
+        raise sqlite.Error("disk I/O error")
 
 
 def test_a_directory_whose_name_is_no_utf8_holds_a_store(tmp_path: Path) -> None:

@@ -7,17 +7,16 @@ The structs are the input schemas, so what is described is what is checked. Reca
 from __future__ import annotations
 
 import datetime as dt
-import os
 from collections.abc import Callable, Mapping, Sequence
 from typing import Annotated, Any
 
 import msgspec
 from msgspec import Meta, Struct
 
+from palace_daemon import filters
 from palace_daemon.agents import block
 from palace_daemon.client import Client
 from palace_daemon.errors import DaemonError, RequestError
-from palace_daemon.repositories import DiskFiles, find_project
 
 TIMEOUT_S = 60.0
 LISTED_MAX = 20
@@ -34,7 +33,9 @@ Project = Annotated[
         "search all projects."
     ),
 ]
-Moment = Annotated[str, Meta(description="A date such as 2026-03-04, or an ISO time.")]
+Moment = Annotated[
+    str, Meta(description="A date such as 2026-03-04, or an ISO time; local time where it names no zone.")
+]
 ItemId = Annotated[str, Meta(min_length=1, description="An id of a hit, an exchange or a note, as recall prints it.")]
 SessionId = Annotated[str, Meta(min_length=1, description="As recall prints it after 'session'.")]
 
@@ -200,28 +201,39 @@ def call(asker: Asker, name: str, arguments: Mapping[str, Any] | None) -> str:
 
 
 def _recall(asker: Asker, given: Recall) -> str:
-    params = {
+    params: dict[str, Any] = {
         "query": given.query,
-        "project": _project(given.project),
+        "project": filters.project(given.project),
         "agent": given.agent,
         "limit": given.limit,
         "maxTokens": given.max_tokens,
         "now": _now(),
-        **{name: value for name, value in (("since", given.since), ("until", given.until)) if value},
     }
+    if given.since:
+        params["since"] = filters.moment(given.since, "since")
+    if given.until:
+        params["until"] = filters.moment(given.until, "until", ends_day=True)
     result = asker.ask("palace/recall", params)
     hits = result["hits"]
     freshness = _freshness(result["freshness"])
     if not hits:
-        near = result["projectsNear"]
-        hint = f" No project is called {given.project!r}; near it: {', '.join(near)}." if near else ""
-        return block.neutralised(f"Nothing found among {result['totals']['inScope']} pieces.{hint}{freshness}")
+        in_scope = result["totals"]["inScope"]
+        hint = _why_none(params, result["projectsNear"]) if not in_scope and result["freshness"]["drawers"] else ""
+        return block.neutralised(f"Nothing found among {in_scope} pieces.{hint}{freshness}")
     each = max(given.max_tokens // 2, given.max_tokens // len(hits))
     parts = block.of_hits(hits, tokens_each=each, with_session=True)
     text, left_out = block.wrapped_within(given.max_tokens, parts)
     left_out += result["hitsLeftOut"]
     more = f"\n{left_out} more did not fit: raise max_tokens." if left_out else ""
     return f"{text}{more}{freshness}"
+
+
+def _why_none(params: Mapping[str, Any], near: Sequence[str]) -> str:
+    """Return which filters leave nothing, and which projects may have been meant."""
+    given = [f"{name} {params[name]!r}" for name in ("project", "agent", "since", "until") if params.get(name)]
+    if near:
+        return f" No project is called {params['project']!r}; near it: {', '.join(near)}."
+    return f" Nothing stored fits {', '.join(given)}; leave a filter out." if given else ""
 
 
 def _get(asker: Asker, given: Get) -> str:
@@ -232,7 +244,7 @@ def _get(asker: Asker, given: Get) -> str:
 def _remember(asker: Asker, given: Remember) -> str:
     params = {
         "text": given.text,
-        "project": _project(given.project),
+        "project": filters.project(given.project),
         "tags": list(given.tags),
         "author": asker.author,
         "now": _now(),
@@ -247,7 +259,7 @@ def _forget(asker: Asker, given: Forget) -> str:
     named = {
         "exchanges": list(given.ids),
         "sessions": [given.session_id] if given.session_id else [],
-        "project": given.project,
+        "project": filters.directory(given.project),
         "query": given.query,
     }
     params: dict[str, Any] = {name: value for name, value in named.items() if value}
@@ -306,14 +318,6 @@ def _freshness(told: Mapping[str, Any]) -> str:
     if told["vectorsReason"]:
         lacks.append(f"meaning took part only in part: {told['vectorsReason']}")
     return f"\nIncomplete: {'; '.join(lacks)}." if lacks else ""
-
-
-def _project(named: str) -> str:
-    """Return a directory as the project that it lies in; names stay as they are."""
-    path = os.path.expanduser(named)
-    if os.path.isabs(path) or named.startswith("."):
-        return find_project(os.path.abspath(path), DiskFiles())
-    return named
 
 
 def _now() -> str:

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
+from palace_daemon import filters
 from palace_daemon.cli import connect, options, show, show_recall
 from palace_daemon.errors import ConfigError
 
@@ -14,6 +15,10 @@ NEIGHBOURS_MAX = 3
 """Equals ``palace_daemon.model.NEIGHBOURS_MAX``, whose module takes long to import."""
 MODEL_WAIT_S = 2.0
 """How long the first question waits for the model of the daemon that it started; loading takes half a second."""
+_LISTS = {
+    "project": "`palace-daemon projects` lists what is there",
+    "session": "`palace-daemon sessions` lists the ids, of which eight characters or more will do",
+}
 QUERY_BYTES_MAX = 8 * 1024 * 1024
 """Most that is read from standard input; the daemon takes frames of 16 MiB."""
 
@@ -33,7 +38,7 @@ def register(commands: options.Commands) -> None:
         detail="Starts the daemon if none runs.",
     )
     parser.add_argument("query", nargs="*", metavar="QUERY", help="the question; - reads it from standard input")
-    parser.add_argument("--project", default="", help="only this project")
+    parser.add_argument("--project", default="", help="only this project: a directory, or its last name")
     parser.add_argument("--agent", default="", help="only this agent, such as claude-code or codex")
     parser.add_argument("--session", default="", help="only this session")
     parser.add_argument("--since", metavar="TIME", help="from this date or ISO time on")
@@ -83,17 +88,16 @@ def recall(arguments: argparse.Namespace) -> int:
     """Answer a question; exit code 1 where nothing was found."""
     params: dict[str, Any] = {
         "query": _query(arguments.query),
-        "project": arguments.project,
+        "project": filters.project(arguments.project),
         "agent": arguments.agent,
         "session": arguments.session,
-        "now": arguments.now or now(),
+        "now": filters.clock(arguments.now, "--now") if arguments.now else now(),
         "groupBySession": arguments.by_session,
         "neighbours": arguments.neighbours,
         "fold": not arguments.no_fold,
     }
     optional = {
-        "since": arguments.since,
-        "until": arguments.until,
+        **times(arguments.since, arguments.until),
         "limit": arguments.limit,
         "maxChars": arguments.max_chars,
         "maxTokens": arguments.max_tokens,
@@ -107,10 +111,41 @@ def recall(arguments: argparse.Namespace) -> int:
         show_recall.print_block(result, arguments.max_tokens)
     else:
         show_recall.print_recall(result, is_explained=arguments.explain)
-    if near := result["projectsNear"]:
-        called = show.one_line(arguments.project, show.width())
-        connect.note(f"no project is called {called}; near it: {', '.join(map(show.tilde, near))}")
+    _say_what_leaves_nothing(arguments, params, result)
     return options.EXIT_OK if result["hits"] else options.EXIT_NOTHING
+
+
+def times(since: str | None, until: str | None = None) -> dict[str, str | int]:
+    """Return the parameters for the flags ``--since`` and ``--until``, as far as they are given."""
+    found: dict[str, str | int] = {}
+    if since is not None:
+        found["since"] = filters.moment(since, "--since")
+    if until is not None:
+        found["until"] = filters.moment(until, "--until", ends_day=True)
+    return found
+
+
+def _say_what_leaves_nothing(
+    arguments: argparse.Namespace, params: Mapping[str, Any], result: Mapping[str, Any]
+) -> None:
+    """Say which filters leave nothing of a store that is not empty, and what else there is."""
+    if result["totals"]["inScope"] or not result["freshness"]["drawers"]:
+        return
+    if near := result["projectsNear"]:
+        called = show.one_line(show.tilde(params["project"]), show.width())
+        connect.note(f"no project is called {called}; near it: {', '.join(map(show.tilde, near))}")
+        return
+    named = {name: getattr(arguments, name) for name in ("session", "agent", "since", "until")}
+    say_nothing_of({"project": show.tilde(params["project"]), **named})
+
+
+def say_nothing_of(filters_given: Mapping[str, str | None]) -> None:
+    """Say that filters leave nothing, where any is given, and what lists the projects or sessions that are there."""
+    given = {name: what for name, what in filters_given.items() if what}
+    flags = ", ".join(f"--{name} {show.one_line(what, show.width())}" for name, what in given.items())
+    hints = [f"; {hint}" for name, hint in _LISTS.items() if name in given]
+    if given:
+        connect.note(f"nothing stored fits {flags}{''.join(hints)}")
 
 
 def get(arguments: argparse.Namespace) -> int:

@@ -9,6 +9,7 @@ import shutil
 import sys
 from collections.abc import Callable, Mapping
 
+from palace_daemon import filters
 from palace_daemon.cli import connect, options
 from palace_daemon.errors import ConfigError, RequestError
 
@@ -30,7 +31,7 @@ def register(commands: options.Commands) -> None:
         "runs. Needs the extra `browse`.",
     )
     parser.add_argument("query", nargs="*", metavar="QUERY", help="what to begin with")
-    parser.add_argument("--project", default="", help="only this project")
+    parser.add_argument("--project", default="", help="only this project: a directory, or its last name")
     parser.add_argument("--agent", default="", help="only this agent, such as claude-code or codex")
     parser.add_argument("--limit", type=options.limit, default=LIMIT, metavar="N", help=f"hits (default {LIMIT})")
 
@@ -53,8 +54,12 @@ def browse(arguments: argparse.Namespace) -> int:
             "palace-daemon browse needs a library that is not installed", hint="pip install 'palace-daemon[browse]'"
         ) from exc
     connect.reach(arguments, model_wait_s=2.0).close()
-    filters = {"project": arguments.project, "agent": arguments.agent, "limit": arguments.limit}
-    browse_screen.Browser(arguments.data_dir, filters, " ".join(arguments.query)).run()
+    asked = {
+        "project": filters.project(arguments.project),
+        "agent": arguments.agent,
+        "limit": arguments.limit,
+    }
+    browse_screen.Browser(arguments.data_dir, asked, " ".join(arguments.query)).run()
     return options.EXIT_OK
 
 

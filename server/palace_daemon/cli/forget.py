@@ -8,7 +8,8 @@ import sys
 from collections.abc import Mapping
 from typing import Any
 
-from palace_daemon.cli import connect, options, show
+from palace_daemon import filters
+from palace_daemon.cli import ask, connect, options, show
 from palace_daemon.errors import ConfigError
 
 SHOWN_MAX = 20
@@ -81,11 +82,10 @@ def _params(arguments: argparse.Namespace) -> dict[str, Any]:
         "exchanges": [*arguments.ids, *arguments.exchange],
         "drawers": arguments.drawer,
         "sessions": arguments.session,
-        "project": _directory(arguments.project),
+        "project": filters.directory(arguments.project or ""),
         "source": _file(arguments.source),
         "agent": arguments.agent,
-        "since": arguments.since,
-        "until": arguments.until,
+        **ask.times(arguments.since, arguments.until),
         "query": arguments.query,
     }
     params = {name: value for name, value in params.items() if value}
@@ -102,13 +102,6 @@ def _check_given(arguments: argparse.Namespace) -> None:
             if given is not None and not given.strip():
                 option = "ID" if name == "ids" else f"--{name}"
                 raise ConfigError(f"{option} is empty", hint="leave it out, or look whether a variable is not set")
-
-
-def _directory(project: str | None) -> str | None:
-    """Return a project as it is stored; lists show the home directory as ``~``."""
-    if project and project.split("/")[0] in {"~", ".", ".."}:
-        return os.path.abspath(os.path.expanduser(project))
-    return project
 
 
 def _file(path: str | None) -> str | None:

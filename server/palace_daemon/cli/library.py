@@ -7,8 +7,10 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from palace_daemon import filters
 from palace_daemon.cli import ask, connect, options, show, show_recall
 from palace_daemon.cli.bar import Bar
+from palace_daemon.errors import RequestError
 
 PROGRESS_TOKEN = "mine"  # noqa: S105 - names a progress report, and is no secret
 STATES = ("pending", "ok", "failed", "gone", "skipped")
@@ -36,7 +38,7 @@ def register(commands: options.Commands) -> None:
     )
     parser.add_argument("id", nargs="?", default="", metavar="ID", help="show this session's exchanges in order")
     parser.add_argument("--agent", default="", help="only this agent")
-    parser.add_argument("--project", default="", help="only this project")
+    parser.add_argument("--project", default="", help="only this project: a directory, or its last name")
     parser.add_argument("--since", metavar="TIME", help="begun at or after this date or ISO time")
     parser.add_argument("--limit", type=options.limit, default=20, metavar="N", help="rows at most (default 20)")
     parser.add_argument("--offset", type=int, default=0, metavar="N", help="rows to leave out")
@@ -67,7 +69,13 @@ def _register_mine(commands: options.Commands) -> None:
 
 
 def mine(arguments: argparse.Namespace) -> int:
-    """Mine paths; exit code 1 where a file failed."""
+    """Mine paths; exit code 1 where a file failed.
+
+    Raises:
+        RequestError: A path is empty, as an unset variable of a script is: it must not come to mean the directory.
+    """
+    if not all(path.strip() for path in arguments.paths):
+        raise RequestError("a path is empty", hint="`palace-daemon mine` alone reads all that is watched")
     params: dict[str, Any] = {
         "paths": [str(Path(path).expanduser().absolute()) for path in arguments.paths],
         "wait": arguments.wait,
@@ -122,12 +130,11 @@ def sessions(arguments: argparse.Namespace) -> int:
         return _timeline(arguments)
     params: dict[str, Any] = {
         "agent": arguments.agent,
-        "project": arguments.project,
+        "project": filters.project(arguments.project),
         "limit": arguments.limit,
         "offset": arguments.offset,
+        **ask.times(arguments.since),
     }
-    if arguments.since is not None:
-        params["since"] = arguments.since
     result = connect.ask(arguments, "palace/sessions", params)
     if arguments.json:
         show.print_json(result)
@@ -136,6 +143,9 @@ def sessions(arguments: argparse.Namespace) -> int:
             _print_session(session)
         if not result["sessions"]:
             print("no sessions")
+    if params["project"] and not (result["sessions"] or arguments.offset):
+        named = {name: getattr(arguments, name) for name in ("agent", "since")}
+        ask.say_nothing_of({"project": show.tilde(params["project"]), **named})
     return options.EXIT_OK if result["sessions"] else options.EXIT_NOTHING
 
 

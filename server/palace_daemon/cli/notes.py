@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import argparse
-import os
 import sys
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from palace_daemon import filters
 from palace_daemon.cli import ask, connect, options, show
 from palace_daemon.errors import ConfigError
 
@@ -63,7 +63,7 @@ def remember(arguments: argparse.Namespace) -> int:
     """Keep a text."""
     params = {
         "text": _text(arguments.text, "remember"),
-        "project": _project(arguments.project),
+        "project": filters.project(arguments.project),
         "tags": [tag for tag in arguments.tag if tag.strip()],
         "author": arguments.author,
         "now": ask.now(),
@@ -85,7 +85,7 @@ def notes(arguments: argparse.Namespace) -> int:
     if arguments.id:
         raise ConfigError("notes list takes no id", hint="palace-daemon get ID shows one note")
     params = {
-        "project": _project(arguments.project),
+        "project": filters.project(arguments.project),
         "tags": [tag for tag in arguments.tag if tag.strip()],
         "all": arguments.all,
         "limit": arguments.limit,
@@ -147,10 +147,3 @@ def _text(words: Sequence[str], command: str) -> str:
     if len(data) > ask.QUERY_BYTES_MAX:
         raise ConfigError(f"the text on standard input is longer than {ask.QUERY_BYTES_MAX:,} bytes")
     return data.decode("utf-8", "replace").removesuffix("\n").removesuffix("\r")
-
-
-def _project(named: str) -> str:
-    """Return a directory as an absolute path; the daemon does not know ours. Names stay as they are."""
-    if os.sep in named or named in {"~", ".", ".."}:
-        return os.path.abspath(os.path.expanduser(named))
-    return named

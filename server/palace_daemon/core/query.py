@@ -115,6 +115,11 @@ def terms_outside(question: ReadQuery, places: Sequence[tuple[int, int]]) -> tup
     return () if kept <= _FRAME_TERMS else tuple(term for term in question.terms if term in kept or term in names)
 
 
+def names_inside(question: ReadQuery, places: Sequence[tuple[int, int]]) -> frozenset[str]:
+    """Return the terms in ``places`` that are kept as possible names: one that no drawer holds was none, but a date."""
+    return frozenset(name for start, end in places for name in _names_in(question.text[start:end]))
+
+
 def _names_in(words: str) -> list[str]:
     """Return the terms in words that name a date by which something else may be called."""
     if year := _NAMED_YEAR.fullmatch(words):

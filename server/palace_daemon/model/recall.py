@@ -85,7 +85,7 @@ class Hit(Value):
     also_in: tuple[AlsoIn, ...] = ()
     """Exchanges whose drawers were folded into this, best first; of many the first twenty."""
     also_in_count: int = 0
-    """All of them."""
+    """All that were folded: those that rank above the last hit and some below it, so more where more hits are asked."""
     neighbours: tuple[Neighbour, ...] = ()
     """In the order of the session, without those that are hits, or neighbours of a better hit."""
 

@@ -49,6 +49,8 @@ def params_from_wire(raw: Any, kind: type[P]) -> P:
     except msgspec.ValidationError as exc:
         message = str(exc)
         raise BadParamsError(message, path=_path_of(message)) from None
+    except UnicodeEncodeError:  # of what it complains about it cannot say the name
+        raise _no_text() from None
 
 
 def options_from_wire(raw: Any) -> wire_session.InitializationOptions:
@@ -62,6 +64,8 @@ def options_from_wire(raw: Any) -> wire_session.InitializationOptions:
     except msgspec.ValidationError as exc:
         path = _path_of(str(exc)).replace("$", "$.initializationOptions", 1)
         raise BadParamsError(str(exc), path=path) from None
+    except UnicodeEncodeError:
+        raise _no_text() from None
 
 
 def recall_query(
@@ -203,7 +207,8 @@ def time_from_wire(
         return _checked(value, name)
     text = value.strip()
     if _PLAIN_DATE.fullmatch(text):
-        return _checked(_read_iso(text, name, offset_minutes)[0] + (_DAY_MS if ends_day else 0), name)
+        begun = _checked(_read_iso(text, name, offset_minutes)[0], name)
+        return min(begun + _DAY_MS, _TIME_MS_MAX) if ends_day else begun
     return _checked(_read_iso(text, name, offset_minutes)[0], name)
 
 
@@ -236,6 +241,10 @@ def _checked(milliseconds: int, name: str) -> int:
     if not 0 <= milliseconds <= _TIME_MS_MAX:
         raise _no_time(name)
     return milliseconds
+
+
+def _no_text() -> BadParamsError:
+    return BadParamsError("a name or a value holds a lone surrogate, which is no text - at `$`", path="$")
 
 
 def _no_time(name: str) -> BadParamsError:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 
 import msgspec
 
@@ -22,10 +23,11 @@ from palace_daemon.model import (
 )
 from palace_daemon.service import hits, notes, project_list, projects_near
 from palace_daemon.service.models import Models
-from palace_daemon.service.recall import Recall, as_stored, check_neighbours, coverage
+from palace_daemon.service.recall import Recall, as_stored, check_agent, check_neighbours, coverage, is_project
 from palace_daemon.store import hits as around
 from palace_daemon.store import spaces, views
 from palace_daemon.store.notes import AGENT
+from palace_daemon.store.sqlite import Connection
 from palace_daemon.store.store import ReadOnlyStore, Store
 
 
@@ -43,7 +45,7 @@ class Answers:
         self._reading = store
         self._models = models
         self._list_models = list_models
-        self._recall = Recall(store, models.state, sources_pending, lambda: (*registry.agents(), AGENT))
+        self._recall = Recall(store, models.state, sources_pending, _known_agents)
 
     def recall(self, query: RecallQuery, stop: StopSignal | None = None) -> RecallAnswer:
         """Answer a question."""
@@ -90,10 +92,15 @@ class Answers:
     def sessions(
         self, *, agent: str = "", project: str = "", since: int | None = None, limit: int = 50, offset: int = 0
     ) -> tuple[SessionView, ...]:
-        """Return sessions, newest first."""
-        agent, project = as_stored(agent), as_stored(project)
-        with self._reading.read() as connection:
-            return views.sessions(connection, agent=agent, project=project, since=since, limit=limit, offset=offset)
+        """Return sessions, newest first.
+
+        Raises:
+            RequestError: There is no such agent.
+        """
+        wanted = as_stored(project)
+        is_wanted = (lambda one: is_project(one, wanted)) if wanted else None
+        with self._of_agent(agent) as (connection, of):
+            return views.sessions(connection, agent=of, is_wanted=is_wanted, since=since, limit=limit, offset=offset)
 
     def projects(self, *, limit: int = 50, offset: int = 0) -> tuple[ProjectView, ...]:
         """Return projects, the one with the newest exchange first."""
@@ -101,9 +108,22 @@ class Answers:
             return project_list.of(drawers)[offset : offset + limit]
 
     def sources(self, *, agent: str = "", state: str = "") -> tuple[SourceView, ...]:
-        """Return transcript files."""
+        """Return transcript files.
+
+        Raises:
+            RequestError: There is no such agent.
+        """
+        with self._of_agent(agent) as (connection, of):
+            return views.sources(connection, agent=of, state=as_stored(state))
+
+    @contextmanager
+    def _of_agent(self, agent: str) -> Iterator[tuple[Connection, str]]:
+        """Yield a read transaction, and a filter's agent as the store knows it."""
+        of = as_stored(agent)
         with self._reading.read() as connection:
-            return views.sources(connection, agent=as_stored(agent), state=as_stored(state))
+            if of:
+                check_agent(connection, of, _known_agents())
+            yield connection, of
 
     def notes(
         self,
@@ -142,3 +162,7 @@ def _check_drawer(view: ExchangeView, item_id: str) -> None:
     if point and ordinal not in ordinals:
         has = " to ".join(f".{one}" for one in (*ordinals[:1], *ordinals[1:][-1:])) or "none"
         raise NotFoundError("the exchange has no such drawer", hint=f"it has {has}")
+
+
+def _known_agents() -> Sequence[str]:
+    return (*registry.agents(), AGENT)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -51,8 +51,9 @@ class Words:
         scope: Scope,
         terms: Sequence[str],
         stop: StopSignal | None,
+        names: Collection[str] = (),
     ) -> None:
-        """Look up ``terms`` among the members of the collection."""
+        """Look up ``terms`` among the members of the collection; those in ``names`` count only where one holds them."""
         state = scope.state
         self._scope = scope
         is_usual = scope.member_count == state.live_count
@@ -66,9 +67,9 @@ class Words:
             is_named = np.array([term in names for names in projects], np.bool_)
             named = np.flatnonzero(is_named[state.projects] & scope.members) if is_named.any() else None
             held = state.common_terms.look_up(connection, state, term)
-            self.terms.append(
-                self._listed(term, held, named) if isinstance(held, Listed) else self._by_row(term, held, named)
-            )
+            found = self._listed(term, held, named) if isinstance(held, Listed) else self._by_row(term, held, named)
+            if found.matches or term not in names:
+                self.terms.append(found)
         self.most_bm25 = rank.bm25_at_most(self.terms, scope.lengths, self.collection)
         self.most_coverage = rank.coverage_at_most(self.terms, scope.size, self.collection)
 

@@ -89,8 +89,9 @@ class Recall:
             if embed is not None and drawers.vectors.chunks:  # begins here, and goes on while words are looked up
                 cosines = Cosines(scope, embed, wishes=is_request)
             spans = dates.spans(read.text, query.now, query.utc_offset_minutes) if self._weights.date else ()
-            terms = query_reader.terms_outside(read, [span.words for span in spans])
-            words = Words(connection, scope, terms, stop)
+            dated = [span.words for span in spans]
+            terms, names = query_reader.terms_outside(read, dated), query_reader.names_inside(read, dated)
+            words = Words(connection, scope, terms, stop, names)
             known = evidence(connection, scope, words, cosines, spans, is_request=is_request)
             check(stop)
             scored = rank.score(known, self._weights)
@@ -116,7 +117,7 @@ class Recall:
         """Return which rows the filters let through; they apply before any cut."""
         mask = drawers.is_live if not query.include_superseded else drawers.is_held
         if query.agent:
-            self._check_agent(connection, query.agent)
+            check_agent(connection, query.agent, self._known_agents())
             mask = mask & _codes_in(drawers.agents, drawers.agent_names, lambda name: name == query.agent)
         if query.project:
             mask = mask & _codes_in(drawers.projects, drawers.project_names, lambda p: is_project(p, query.project))
@@ -129,11 +130,6 @@ class Recall:
         if among is not None:
             mask = mask & _flags(drawers.rows_of(np.array(views.drawer_ids(connection, among), np.int64)), len(mask))
         return mask
-
-    def _check_agent(self, connection: Connection, agent: str) -> None:
-        known = sorted({*self._known_agents(), *views.agents(connection)})
-        if agent not in known:
-            raise RequestError("unknown agent in the filter", hint=f"known are {', '.join(known)}")
 
     def _freshness(
         self, connection: Connection, drawers: Snapshot, state: ModelState, *, has_question: bool
@@ -185,10 +181,11 @@ def as_stored(text: str) -> str:
 
 def is_project(project: str, wanted: str) -> bool:
     """Return whether ``wanted`` names ``project``: its path, a directory above it, or its last name."""
-    wanted = wanted.rstrip("/\\") or wanted
-    if project == wanted or project.startswith((wanted + "/", wanted + "\\")):
-        return bool(project)
-    return project_name(project) == wanted
+    wanted = wanted.strip()
+    if not (project and wanted):
+        return False
+    root = wanted.rstrip("/\\")  # empty for a root, above which nothing is
+    return project == root or project.startswith((root + "/", root + "\\")) or project_name(project) == root
 
 
 def _checked(query: RecallQuery) -> RecallQuery:
@@ -205,6 +202,22 @@ def _checked(query: RecallQuery) -> RecallQuery:
     return msgspec.structs.replace(
         query, session=as_stored(query.session), project=as_stored(query.project), agent=as_stored(query.agent)
     )
+
+
+def check_agent(connection: Connection, agent: str, known: Sequence[str]) -> None:
+    """Check the name of an agent in a filter.
+
+    Args:
+        connection: In a transaction.
+        agent: The name.
+        known: Agents with a format; those of which something is stored are known as well.
+
+    Raises:
+        RequestError: It is the name of none.
+    """
+    names = sorted({*known, *views.agents(connection)})
+    if agent not in names:
+        raise RequestError("unknown agent in the filter", hint=f"known are {', '.join(names)}")
 
 
 def check_neighbours(count: int) -> None:

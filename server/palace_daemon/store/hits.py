@@ -6,6 +6,7 @@ from collections.abc import Collection, Sequence
 from typing import NamedTuple
 
 from palace_daemon.model import AlsoIn, Neighbour
+from palace_daemon.store import session_order
 from palace_daemon.store.sqlite import Connection, batches
 
 NEIGHBOUR_CHARS = 280
@@ -75,11 +76,9 @@ def neighbours(connection: Connection, exchanges: Collection[int], count: int) -
         ):
             by_session.setdefault(session, []).append(row)
     for session, rows in by_session.items():
-        line = connection.execute(
-            "SELECT id, is_superseded FROM exchanges WHERE session_id=? ORDER BY started_at, ordinal, key", (session,)
-        ).fetchall()
+        line = session_order.of_sessions(connection, [session])
         for row in rows:
-            standing = [other for other, is_superseded in line if other == row or not is_superseded]
+            standing = [place.exchange_id for place in line if place.exchange_id == row or not place.is_superseded]
             at = standing.index(row)
             beside = range(max(0, at - count), min(len(standing), at + count + 1))
             around[row] = {there - at: standing[there] for there in beside if there != at}

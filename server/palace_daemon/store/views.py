@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
 from typing import Any, NamedTuple
 
 import msgspec
 
 from palace_daemon.core import chunking
 from palace_daemon.model import ExchangeView, Provenance, SessionView, SourceView, ToolUse
-from palace_daemon.store import redactions, spaces
+from palace_daemon.store import redactions, session_order, spaces
 from palace_daemon.store.spans import columns_of, span_of
 from palace_daemon.store.sqlite import Connection, batches
 
@@ -36,12 +36,6 @@ class DrawerText(NamedTuple):
     line_end: int
 
 
-_FIRST_PROMPT = (
-    "coalesce(nullif(s.title,''), (SELECT substr(f.user_text,1,200) FROM exchanges f WHERE f.session_id=s.id"
-    " AND f.user_text<>'' ORDER BY f.started_at, f.ordinal LIMIT 1), '')"
-)
-
-
 def title_of(text: str) -> str:
     """Return the first line of ``text``, at most 80 characters, for lists."""
     line = next((line.strip() for line in text.splitlines() if line.strip()), "")
@@ -58,14 +52,15 @@ def drawer_texts(connection: Connection, drawer_ids: Sequence[int]) -> dict[int,
     found: dict[int, DrawerText] = {}
     for batch in batches(list(drawer_ids)):
         rows = connection.execute(
-            "SELECT d.id, e.public_id, e.key, e.user_text, e.reply_text, s.native_id,"
-            f" {_FIRST_PROMPT}, e.project, s.agent, e.started_at, e.ended_at, o.path, p.line_start, p.line_end,"
+            "SELECT d.id, e.public_id, e.key, e.user_text, e.reply_text, s.native_id, s.id,"
+            " e.project, s.agent, e.started_at, e.ended_at, o.path, p.line_start, p.line_end,"
             f" {columns_of('d')} FROM drawers d JOIN exchanges e ON e.id=d.exchange_id"
             " JOIN sessions s ON s.id=e.session_id JOIN sources o ON o.id=e.owner_source_id"
             " JOIN provenance p ON p.exchange_id=e.id AND p.source_id=e.owner_source_id"
             f" WHERE d.id IN ({_marks(batch)})",
             batch,
-        )
+        ).fetchall()
+        titles = session_order.titles(connection, {row[6] for row in rows})
         for (
             drawer_id,
             public,
@@ -73,7 +68,7 @@ def drawer_texts(connection: Connection, drawer_ids: Sequence[int]) -> dict[int,
             user,
             reply,
             session,
-            title,
+            session_row,
             project,
             agent,
             start,
@@ -86,8 +81,8 @@ def drawer_texts(connection: Connection, drawer_ids: Sequence[int]) -> dict[int,
             cut = span_of(tuple(span))
             text = chunking.render(user, reply, cut)
             found[drawer_id] = DrawerText(
-                drawer_id, public, key, cut.ordinal, text, session, title_of(title), project, agent, start, end, path,
-                first, last,
+                drawer_id, public, key, cut.ordinal, text, session, title_of(titles[session_row]), project, agent,
+                start, end, path, first, last,
             )  # fmt: skip
     return found
 
@@ -119,19 +114,16 @@ _EXCHANGE = (
     " e.utc_offset_minutes, e.status, e.is_superseded, e.tools, e.flags"
     " FROM exchanges e JOIN sessions s ON s.id=e.session_id"
 )
-_ORDER = "e.started_at, e.ordinal, e.key"  # undated ones first, as SQLite sorts NULL
 
 
 def exchange(connection: Connection, exchange_id: int) -> ExchangeView:
     """Return one exchange whole, with its neighbours in the session."""
     (view,) = _exchange_views(connection, [connection.execute(f"{_EXCHANGE} WHERE e.id=?", (exchange_id,)).fetchone()])
+    (session,) = connection.execute("SELECT session_id FROM exchanges WHERE id=?", (exchange_id,)).fetchone()
     ids = [
-        public
-        for (public,) in connection.execute(
-            "SELECT e.public_id FROM exchanges e WHERE e.session_id=(SELECT session_id FROM exchanges WHERE id=?)"
-            f" AND (e.is_superseded=0 OR e.id=?) ORDER BY {_ORDER}",
-            (exchange_id, exchange_id),
-        )
+        place.public_id
+        for place in session_order.of_sessions(connection, [session])
+        if place.exchange_id == exchange_id or not place.is_superseded
     ]
     at = ids.index(view.exchange_id)
     return msgspec.structs.replace(
@@ -144,8 +136,9 @@ def timeline(connection: Connection, session_id: str) -> tuple[ExchangeView, ...
     native = session_ids(connection, session_id)
     if len(native) != 1:
         return ()
-    rows = connection.execute(f"{_EXCHANGE} WHERE s.native_id=? ORDER BY {_ORDER}", (native[0],)).fetchall()
-    return _exchange_views(connection, rows)
+    rows = {row[0]: row for row in connection.execute(f"{_EXCHANGE} WHERE s.native_id=?", (native[0],))}
+    order = session_order.of_sessions(connection, {row[2] for row in rows.values()})
+    return _exchange_views(connection, [rows[place.exchange_id] for place in order])
 
 
 def session_ids(connection: Connection, session_id: str) -> list[str]:
@@ -172,12 +165,8 @@ class _Parts(NamedTuple):
 
 def _exchange_views(connection: Connection, rows: Sequence[tuple[Any, ...]]) -> tuple[ExchangeView, ...]:
     """Turn rows of :data:`_EXCHANGE` into views, with a few queries for all of them."""
-    parts = _Parts({}, defaultdict(list), defaultdict(list))
-    for batch in batches(list({row[2] for row in rows})):
-        for session, title in connection.execute(
-            f"SELECT s.id, {_FIRST_PROMPT} FROM sessions s WHERE s.id IN ({_marks(batch)})", batch
-        ):
-            parts.titles[session] = title_of(title)
+    titles = session_order.titles(connection, {row[2] for row in rows})
+    parts = _Parts({row: title_of(title) for row, title in titles.items()}, defaultdict(list), defaultdict(list))
     for batch in batches([row[0] for row in rows]):
         _add_drawers(connection, batch, parts)
         _add_provenance(connection, batch, parts)
@@ -245,28 +234,35 @@ def _exchange_view(row: tuple[Any, ...], parts: _Parts) -> ExchangeView:
 
 
 def sessions(
-    connection: Connection, *, agent: str, project: str, since: int | None, limit: int, offset: int
+    connection: Connection,
+    *,
+    agent: str,
+    is_wanted: Callable[[str], bool] | None,
+    since: int | None,
+    limit: int,
+    offset: int,
 ) -> tuple[SessionView, ...]:
     """Return sessions that hold an exchange, newest first.
 
-    ``project``, a whole path or a last name, names those in which an exchange is of that project: one session may go
-    through several, as recall and the list of projects have it.
+    ``is_wanted`` (None: all are) tells of a project whether it is meant. A session is listed where one exchange is of
+    such a project: it may go through several, as recall and the list of projects have it.
     """
+    among = None if is_wanted is None else msgspec.json.encode(_sessions_of(connection, is_wanted)).decode()
     rows = connection.execute(
-        f"SELECT s.native_id, s.agent, s.project, {_FIRST_PROMPT}, s.parent_native_id, s.relation, min(e.started_at),"
+        "SELECT s.id, s.native_id, s.agent, s.project, s.parent_native_id, s.relation, min(e.started_at),"
         " max(coalesce(e.ended_at, e.started_at)) AS latest, count(*), s.is_automated"
         " FROM sessions s JOIN exchanges e ON e.session_id=s.id"
-        " WHERE (?='' OR s.agent=?) AND (?='' OR EXISTS (SELECT 1 FROM exchanges x WHERE x.session_id=s.id"
-        " AND (x.project=? OR substr(x.project, -length(?)-1)='/'||?)))"
+        " WHERE (?='' OR s.agent=?) AND (? IS NULL OR s.id IN (SELECT value FROM json_each(?)))"
         " GROUP BY s.id HAVING ? IS NULL OR latest>=? ORDER BY latest DESC, s.native_id LIMIT ? OFFSET ?",
-        (agent, agent, project, project, project, project, since, since, limit, offset),
-    )
+        (agent, agent, among, among, since, since, limit, offset),
+    ).fetchall()
+    titles = session_order.titles(connection, {row[0] for row in rows})
     return tuple(
         SessionView(
             session_id=native,
             agent=name,
             project=where,
-            title=title_of(title),
+            title=title_of(titles[row]),
             parent_session_id=parent,
             relation=relation,
             started_at=start,
@@ -274,8 +270,16 @@ def sessions(
             exchanges=count,
             is_automated=bool(automated),
         )
-        for native, name, where, title, parent, relation, start, end, count, automated in rows
+        for row, native, name, where, parent, relation, start, end, count, automated in rows
     )
+
+
+def _sessions_of(connection: Connection, is_wanted: Callable[[str], bool]) -> list[int]:
+    """Return the sessions that have an exchange of a project that is meant."""
+    of_project: defaultdict[str, set[int]] = defaultdict(set)
+    for project, session in connection.execute("SELECT DISTINCT project, session_id FROM exchanges"):
+        of_project[project].add(session)
+    return sorted({session for project, among in of_project.items() if is_wanted(project) for session in among})
 
 
 def sources(connection: Connection, *, agent: str, state: str) -> tuple[SourceView, ...]:

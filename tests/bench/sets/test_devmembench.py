@@ -63,3 +63,11 @@ def test_questions_without_sessions_beside_them_are_refused(tmp_path: Path) -> N
     (tmp_path / "sessions.json").unlink()
     with pytest.raises(ConfigError, match="no DevMemBench file of sessions"):
         list(READER.read(path))
+
+
+def test_a_date_that_cannot_be_read_is_named(tmp_path: Path) -> None:
+    path = write(tmp_path, ["S15"])
+    told = tmp_path / "sessions.json"
+    told.write_text(told.read_text(encoding="utf-8").replace("2025-01-15", "2025-01-32"), encoding="utf-8")
+    with pytest.raises(ConfigError, match=r"sessions\.json .*: S15: '2025-01-32' is no date"):
+        list(READER.read(path))

@@ -147,6 +147,8 @@ def test_a_date_that_no_calendar_has_is_named_with_its_line(tmp_path: Path, date
     ("lines", "message"),
     [
         ([SESSION, {**QUESTION, "golds": ["s"]}], "line 2, .*golds"),
+        ([SESSION, {**QUESTION, "project": "tide"}], "line 2: no session of this haystack is of the project tide"),
+        ([{**SESSION, "project": "a/tidepool"}, {**QUESTION, "project": "tidepol"}], "line 2: .* project tidepol"),
         ([SESSION, {**QUESTION, "gold": ["x"]}], "line 2: gold names no session of this haystack: x"),
         ([SESSION, {**QUESTION, "goldTurns": ["x"]}], "line 2: goldTurns name no turn of this haystack: x"),
         ([SESSION, {**QUESTION, "gold": []}], "line 2: a question has gold, or abstention is true"),
@@ -173,3 +175,10 @@ def test_a_line_that_is_no_json_is_named(tmp_path: Path) -> None:
     path.write_text(path.read_text(encoding="utf-8") + "{half\n", encoding="utf-8")
     with pytest.raises(ConfigError, match=r"line 2, .*malformed JSON"):
         list(READER.read(path))
+
+
+@pytest.mark.parametrize("project", ["tidepool", "/work/tidepool", "/work"])
+def test_a_question_may_name_a_project_as_a_recall_may(tmp_path: Path, project: str) -> None:
+    path = write(tmp_path, {**QUESTION, "project": project}, {**SESSION, "project": "/work/tidepool"})
+    (case,) = READER.read(path)
+    assert case.questions[0].project == project

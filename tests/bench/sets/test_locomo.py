@@ -113,3 +113,43 @@ def test_a_session_that_is_no_list_is_named(tmp_path: Path) -> None:
     document = [{"sample_id": "conv-1", "conversation": {"session_1": "gone"}, "qa": []}]
     with pytest.raises(ConfigError, match="session_1 of conv-1"):
         list(READER.read(write_json(tmp_path / "locomo10.json", document)))
+
+
+def read_conversation(folder: Path, conversation: dict[str, Any]) -> Case:
+    document = [{"sample_id": "conv-1", "conversation": conversation, "qa": []}]
+    (case,) = READER.read(write_json(folder / "locomo10.json", document))
+    return case
+
+
+def test_keys_of_sessions_are_kept_as_they_are_and_ordered_by_their_numbers(tmp_path: Path) -> None:
+    turns = {number: [{"speaker": "Ada", "dia_id": f"D{number}:1", "text": "?"}] for number in (1, 2, 10)}
+    case = read_conversation(
+        tmp_path,
+        {
+            "session_10": turns[10],
+            "session_02": turns[2],
+            "session_02_date_time": "1:56 pm on 8 May, 2023",
+            "session_1": turns[1],
+            "session_٣": turns[1],
+            f"session_{'9' * 5_000}": turns[1],
+        },
+    )
+    told = [(session.session_id, session.started_at) for session in case.haystack.sessions]
+    assert told == [("session_1", None), ("session_02", utc_ms(2023, 5, 8, 13, 56)), ("session_10", None)]
+
+
+@pytest.mark.parametrize("evidence", [f"D{'9' * 5_000}:1", f"D1:{'9' * 5_000}", "D٢:1"])
+def test_a_number_that_no_turn_has_is_counted(tmp_path: Path, evidence: str) -> None:
+    assert asked(tmp_path, evidence).unusable_gold == 1
+
+
+@pytest.mark.parametrize("date", ["13:56 pm on 8 May, 2023", "soon", 17])
+def test_a_date_that_cannot_be_read_is_named(tmp_path: Path, date: object) -> None:
+    with pytest.raises(ConfigError, match=rf"session_2 of conv-1: '{date}' is no date"):
+        read_conversation(tmp_path, {**CONVERSATION, "session_2_date_time": date})
+
+
+@pytest.mark.parametrize("date", ["", " ", None])
+def test_a_session_may_be_undated(tmp_path: Path, date: str | None) -> None:
+    case = read_conversation(tmp_path, {**CONVERSATION, "session_2_date_time": date})
+    assert case.haystack.sessions[0].started_at is None

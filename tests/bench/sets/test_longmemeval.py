@@ -157,3 +157,23 @@ def test_what_is_no_json_array_is_refused(tmp_path: Path, payload: bytes, messag
     path.write_bytes(payload)
     with pytest.raises(ConfigError, match=message):
         list(READER.read(path))
+
+
+@pytest.mark.parametrize(
+    ("dates", "message"),
+    [
+        (["2023/06/02 (Fri) 07:46"], "question q1 are not as expected: 1 for 2 sessions"),
+        (["2023/06/02 (Fri) 07:46"] * 3, "3 for 2 sessions"),
+        (["2023/06/02 (Fri) 07:46", "2023/06/31 (Sat) 07:46"], "question q1 .*: '2023/06/31 .* is no date"),
+    ],
+)
+def test_dates_that_are_not_those_of_the_sessions_are_refused(tmp_path: Path, dates: list[str], message: str) -> None:
+    path = write_json(tmp_path / "longmemeval_s.json", [record(haystack_dates=dates)])
+    with pytest.raises(ConfigError, match=message):
+        list(READER.read(path))
+
+
+@pytest.mark.parametrize("dates", [[], ["", ""]])
+def test_sessions_may_be_undated(tmp_path: Path, dates: list[str]) -> None:
+    (case,) = READER.read(write_json(tmp_path / "longmemeval_s.json", [record(haystack_dates=dates)]))
+    assert {session.started_at for session in case.haystack.sessions} == {None}

@@ -5,10 +5,14 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 
+import msgspec
+import pytest
 from support.claude import queue_line, reply, user
 from support.formats import Whole, assert_cuts_do_not_matter, read_bytes
 
+from palace_daemon.core.drafts import digest
 from palace_daemon.core.transcripts.claude_code.format import ClaudeCodeFormat
+from palace_daemon.core.transcripts.claude_code.queue import PromptQueue
 
 FORMAT = ClaudeCodeFormat()
 
@@ -142,4 +146,58 @@ def test_a_streamed_message_is_united_and_equal_blocks_of_a_record_are_kept() ->
     body += texts("a3", "The", "Look.", "Look.", "The end.")
     assert (
         FORMAT.open("s1.jsonl", str).feed(body.encode()).exchanges[0].reply_text == "The\n\nLook.\n\nLook.\n\nThe end."
+    )
+
+
+WAITED = "also the writer"
+AS_ATTACHMENT = queued_command("q1", {"type": "text", "text": WAITED})
+
+
+@pytest.mark.parametrize(
+    ("is_known", "lines"),
+    [
+        (True, [queue_line("dequeue"), user("u2", WAITED)]),
+        (True, [queue_line("dequeue"), user("u2", f"Before that.\n\n{WAITED}\nand the tests")]),
+        (True, [AS_ATTACHMENT, queue_line("remove")]),
+        (True, [user("u2", WAITED)]),  # a crash left it in the queue
+        (True, [queue_line("popAll", WAITED), user("u2", WAITED)]),
+        (False, [queue_line("popAll", WAITED), user("u2", f"{WAITED}, please")]),
+        (False, [queue_line("dequeue"), user("u2", WAITED), reply("a2", "So."), user("u3", WAITED)]),
+    ],
+)
+def test_a_delivered_prompt_knows_under_which_key_it_waited(is_known: bool, lines: list[str]) -> None:
+    enqueued = queue_line("enqueue", WAITED)
+    told = told_by(BEGUN, enqueued, *lines, reply("a9", "Done."))
+    (queued,) = told_by(enqueued).exchanges
+    assert told.exchanges[-1].former_keys == ((queued.key,) if is_known else ())
+    assert told.exchanges[-1].reply_text == "Done."
+
+
+@pytest.mark.parametrize(
+    "delivery", [queue_line("dequeue") + user("u2", f"Before that.\n\n{WAITED}"), AS_ATTACHMENT, user("u2", WAITED)]
+)
+def test_its_former_key_outlives_its_words(delivery: str) -> None:
+    parser = FORMAT.open("s1.jsonl", str)
+    queued = parser.feed((BEGUN + queue_line("enqueue", WAITED)).encode()).exchanges[1]
+    parser.drop({queued.key}, ())
+    parser = FORMAT.open("s1.jsonl", str, parser.snapshot())
+    assert parser.feed(delivery.encode()).exchanges[-1].former_keys == (queued.key,)
+
+
+def test_a_prompt_that_an_attachment_delivered_leaves_no_words_in_the_queue() -> None:
+    parser = FORMAT.open("s1.jsonl", str)
+    told = parser.feed((BEGUN + queue_line("enqueue", WAITED) + AS_ATTACHMENT).encode()).exchanges[-1]
+    parser.drop({told.key}, ())
+    assert WAITED.encode() not in parser.snapshot()
+
+
+def test_a_queue_that_was_stored_without_sizes_and_taken_prompts_is_read() -> None:
+    waiting = [WAITED, digest(WAITED), 1_770_000_000_000, [1, 0, 9, []], [], False]
+    queue = msgspec.msgpack.decode(
+        msgspec.msgpack.encode([[waiting, ["", *waiting[1:]]], 0, [], "", "", ""]), type=PromptQueue
+    )
+    assert queue.taken == []
+    assert queue.become(WAITED) == queue.waiting
+    assert queue.become(f"{WAITED}\nand the tests") == queue.waiting[:1], (
+        "without size or words, only the whole is known"
     )

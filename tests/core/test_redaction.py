@@ -222,6 +222,10 @@ def test_announced_secrets_are_replaced_and_their_surroundings_kept(text: str, e
         "Basic \u0130QUJDREVGR0hJ and auth: \u0131QUJDREVGR0hJ",
         "<b>password</b>: <password>string</password>",
         "-----BEGIN RSA PRIVATE KEY----- ... -----END RSA PRIVATE KEY-----",
+        "The file must end with\n-----END RSA PRIVATE KEY-----\n",
+        "Look for anotherlongnameofathing\n-----END RSA PRIVATE KEY-----\n",
+        _drawn(64) + "\n-----END CERTIFICATE-----",
+        _drawn(64) + "\n\nis its hash, and this stands behind it:\n-----END PRIVATE KEY-----",
         "-----BEGIN CERTIFICATE-----\n" + _drawn(64) + "\n-----END CERTIFICATE-----",
         "",
     ],
@@ -249,6 +253,27 @@ def test_an_unterminated_pem_key_is_replaced_as_far_as_it_goes() -> None:
     assert redacted.endswith("(the rest was cut off)")
 
 
+@pytest.mark.parametrize("name", ["RSA PRIVATE KEY", "PRIVATE KEY", "OPENSSH PRIVATE KEY", "PGP PRIVATE KEY BLOCK"])
+@pytest.mark.parametrize("last", ["", "\nAb3+q==", "\nAb3/q=\n=a1Bc"])
+def test_the_rest_of_a_pem_key_that_began_in_another_text_is_replaced(name: str, last: str) -> None:
+    lines = _PEM_BODY.split("\n")
+    for rest in ("\n".join(lines[5:]), lines[-1], lines[-1][24:]):
+        key = f"{rest}{last}\n-----END {name}-----"
+        assert redact(f"{key}\nafter") == "[redacted:private-key]\nafter"
+        assert redact(f"the rest:\n{key}") == "the rest:\n[redacted:private-key]"
+        escaped = f"the rest:\n{key}\nafter".replace("\n", "\\n")
+        assert redact(escaped) == "the rest:\\n[redacted:private-key]\\nafter"
+        quoted = "\n".join(f"> {line}" for line in key.split("\n"))
+        assert redact(f"he wrote\n{quoted}") == "he wrote\n> [redacted:private-key]"
+
+
+def test_a_key_cut_in_two_at_any_line_leaves_nothing_of_it() -> None:
+    key = f"-----BEGIN RSA PRIVATE KEY-----\n{_PEM_BODY}\n-----END RSA PRIVATE KEY-----".split("\n")
+    for cut in range(2, len(key) - 1):
+        both = redact("\n".join(key[:cut])) + redact("\n".join(key[cut:]))
+        assert not any(line in both for line in _PEM_BODY.split("\n"))
+
+
 def test_private_blocks_are_replaced_and_secrets_in_them_are_not_told_apart() -> None:
     text = f"a <private>my\nsalary {_ISSUED['github-token']}</private> b <Private>x</PRIVATE>"
     assert redact(text) == "a [redacted:private] b [redacted:private]"
@@ -273,6 +298,7 @@ _FRAGMENTS = st.sampled_from(
         "'",
         "\\n",
         "-----BEGIN PRIVATE KEY-----",
+        "-----END PRIVATE KEY-----",
         _PEM_BODY,
         " ",
         "=",
@@ -341,6 +367,9 @@ def test_a_key_between_spaces_never_survives_any_company(before: str, after: str
         "://a:",
         "://",
         "-----BEGIN PRIVATE KEY-----",
+        "-----END PRIVATE KEY-----",
+        "Ab1" * 7_000 + "\n-----END PRIVATE KEY-----",
+        "Ab1+" * 4 + "\n",
         "Bearer ",
         "A",
         "a1",

@@ -216,6 +216,29 @@ def test_an_import_into_a_store_of_the_own_keeps_what_the_own_files_tell(
     assert ("Question 1?", "Long, and longer.") in texts(palace)
 
 
+def test_an_older_export_of_the_own_brings_back_nothing_that_the_file_no_longer_holds(
+    make_palace: Any, transcripts: Path, tmp_path: Path
+) -> None:
+    palace, path, file = make_palace(), tmp_path / "out.jsonl", transcripts / "a.jsonl"
+    file.write_text(turn(1, "Which queue?", "MySQL.") + turn(2, "Sure?", "Yes.") + turn(3, "Why?", "Because, and so."))
+    mine(palace, transcripts)
+    palace.export(str(path))
+    file.write_text(turn(1, "Which queue?", "Redis.") + turn(3, "Why?", "Because"))
+    mine(palace, transcripts)
+    palace.import_file(str(path))
+
+    def standing() -> list[tuple[str, str]]:
+        told = palace.timeline("s1")
+        return sorted((one.user_text, one.reply_text) for one in told if not one.is_superseded)
+
+    now = [("Which queue?", "Redis."), ("Why?", "Because")]
+    assert standing() == now
+    append(file, turn(4, "Done?", "Done."))
+    mine(palace, transcripts)
+    assert standing() == [("Done?", "Done."), *now]
+    assert is_sound(palace)
+
+
 # ------------------------------------------------------------------------------------------- files of other machines
 
 

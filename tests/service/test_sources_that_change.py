@@ -101,6 +101,22 @@ def test_a_time_before_1970_is_a_time(palace: Any, transcripts: Path) -> None:
     assert mine(palace, transcripts).exchanges_added == 1
 
 
+def test_a_file_that_was_compacted_once_can_be_rewritten_like_any_other(palace: Any, transcripts: Path) -> None:
+    path = transcripts / "a.jsonl"
+    first, second = turn(1, "Which port?", "Port 8080."), turn(2, "Why do tides rise?", "The moon pulls.")
+    summary = user("c1", "This session is being continued from an earlier one.", at=5, isCompactSummary=True)
+    append(path, first + second)
+    mine(palace, transcripts)
+    path.write_text(summary + second)
+    mine(palace, transcripts)
+    assert any("8080" in text for text in texts(palace, "port")), "a compaction's drop retracts nothing"
+    path.write_text(summary + turn(3, "And the ebb?", "It follows."))
+    mine(palace, transcripts)
+    assert not any("moon" in text for text in texts(palace, "tides rise"))
+    assert any("8080" in text for text in texts(palace, "port"))
+    assert palace.sources()[0].lines_skipped == {"compact_summary": 1}
+
+
 # --------------------------------------------------------------------------------------------------- copies part ways
 
 

@@ -203,7 +203,7 @@ def test_views_name_neighbours_and_first_prompt(store: Any, save: Any) -> None:
     told = [exchange(str(n), f"Question {n}?", ordinal=n, started_at=FIRST_DAY + n * DAY_MS) for n in range(3)]
     save(store, "/a.jsonl", *told)
     with store.read() as connection:
-        session = views.sessions(connection, agent="", project="", since=None, limit=10, offset=0)[0]
+        session = views.sessions(connection, agent="", is_wanted=None, since=None, limit=10, offset=0)[0]
         timeline = views.timeline(connection, "s1")
         middle = views.exchange(connection, views.exchange_ids(connection, timeline[1].exchange_id)[0])
     assert (session.title, session.exchanges) == ("Question 0?", 3)
@@ -345,7 +345,7 @@ def test_status_lists_and_neighbours_read_no_rows_of_exchanges(store: Any, save:
         (exchange_id,) = connection.execute("SELECT min(id) FROM exchanges").fetchone()
         connection.set_trace_callback(statements.append)
         views.totals(connection)
-        views.sessions(connection, agent="", project="", since=None, limit=10, offset=0)
+        views.sessions(connection, agent="", is_wanted=None, since=None, limit=10, offset=0)
         views.exchange(connection, exchange_id)
         connection.set_trace_callback(None)
         found = plans(connection, statements)
@@ -374,13 +374,13 @@ def test_a_timeline_says_of_each_exchange_what_get_says(store: Any, save: Any, m
         timeline = views.timeline(connection, "s1")
         alone = [views.exchange(connection, views.exchange_ids(connection, one.exchange_id)[0]) for one in timeline]
     assert [one.user_text for one in timeline] == [
-        "When?", "Question 0?", "Question 1?", "Question 2?", "Question 3?", "Gone?", "Question 4?",
+        "Question 0?", "Question 1?", "Question 2?", "Question 3?", "Gone?", "Question 4?", "When?",
     ]  # fmt: skip
     assert [msgspec.structs.replace(one, previous_id="", next_id="") for one in alone] == list(timeline)
-    assert alone[6].previous_id == alone[4].exchange_id
-    assert len(timeline[3].drawer_ids) > 1
-    assert [len(one.provenance) for one in timeline] == [1, 2, 2, 1, 1, 1, 1]
-    assert {one.session_title for one in timeline} == {"When?"}
+    assert alone[5].previous_id == alone[3].exchange_id
+    assert len(timeline[2].drawer_ids) > 1
+    assert [len(one.provenance) for one in timeline] == [2, 2, 1, 1, 1, 1, 1]
+    assert {one.session_title for one in timeline} == {"Question 0?"}
 
 
 def test_texts_that_move_to_another_drawer_keep_their_vectors(open_store: Any, save: Any) -> None:

@@ -139,6 +139,24 @@ def test_batches_make_no_difference(open_store: Any, tmp_path: Path) -> None:
 # -------------------------------------------------------------------------------------------------------- one by one
 
 
+def test_a_key_that_names_several_different_turns_keeps_them_all_whatever_the_order(
+    open_store: Any, tmp_path: Path
+) -> None:
+    turns = ("Friday at five it goes out.", "Friday is cancelled.", "Friday")
+    lines = [
+        told("x:1", "", [place(path=f"/{number}.jsonl", chars=len(user))], user=user)
+        for number, user in enumerate(turns)
+    ]
+    kept = []
+    for number, ordered in enumerate(itertools.permutations(lines)):
+        store = open_store(tmp_path / str(number))
+        for line in ordered * 2:
+            merge(store, [line])
+        with store.read() as connection:
+            kept.append(connection.execute("SELECT user_text FROM exchanges ORDER BY 1").fetchall())
+    assert kept == [[(turns[0],), (turns[1],)]] * len(kept)
+
+
 def test_a_key_that_names_several_different_replies_keeps_them_all_whatever_the_order(
     open_store: Any, tmp_path: Path
 ) -> None:

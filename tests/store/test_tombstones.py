@@ -109,7 +109,7 @@ def test_a_store_gets_the_tombstones_of_another(
         rows = tombstones.dump(connection)
     wire = msgspec.convert(msgspec.json.decode(msgspec.json.encode(rows)), list[Tombstone])
     assert wire == rows
-    assert {row.kind for row in rows} == {"key", "time", "text", "session"}
+    assert {row.kind for row in rows} == {"key", "time", "text", "words", "session"}
     other = open_store(tmp_path / "other")
     save(other, "/a", exchange("two", "Else?", started_at=FIRST_DAY + 9))
     assert other.write(lambda connection: tombstones.load(connection, wire)) == len(rows)

@@ -86,6 +86,7 @@ class Draft(Struct, array_like=True, kw_only=True, dict=True):
     flags: list[str] = field(default_factory=list)
     dropped_user: int = 0
     """Digest of the user text once :meth:`drop_texts` has let go of it."""
+    former_keys: list[str] = field(default_factory=list)
 
     @property
     def has_text(self) -> bool:
@@ -253,6 +254,7 @@ class Draft(Struct, array_like=True, kw_only=True, dict=True):
             byte_end=self.byte_end,
             is_superseded=self.is_superseded,
             flags=tuple(sorted(self.flags)),
+            former_keys=tuple(map(ExchangeKey, self.former_keys)),
         )
 
 

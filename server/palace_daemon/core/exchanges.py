@@ -194,6 +194,7 @@ class Assembler:
             user_text=text,
             user_kind=event.kind,
             key=event.key,
+            former_keys=list(event.former_keys),
             record_ids=list(event.record_ids),
             parent=digest(event.parent_id) if event.parent_id else 0,
             turn=digest(event.turn_id) if event.turn_id else 0,

@@ -187,6 +187,12 @@ _PEM_BODY = re.compile(
     r"(?:(?:Proc-Type|DEK-Info|Version|Comment):[^\r\n\\]{0,100}|[A-Za-z0-9+/]{16,}+={0,2}))*+"
 )
 _PEM_LINE = re.compile(r"[A-Za-z0-9+/]{16,}")
+_PEM_BETWEEN = re.compile(r"(?:\\[nrt]|[\\\s>|*#\"'+,])*+")
+_PEM_TAIL = re.compile(
+    r"(?:[nrt]\\|[\\\s>|*#\"'+,])*+(?:[A-Za-z0-9+/]{4}=(?:[nrt]\\|[\\\s>|*#\"'+,])++)?"
+    r"(?:[A-Za-z0-9+/=]{1,15}+[\\\s>|*#\"'+,]++)?(?:={0,2}[A-Za-z0-9+/]{16,}+[\\\s>|*#\"'+,]*+)++"
+)
+"""What stands before an end line, read from it backwards: perhaps a checksum, perhaps a short line, then whole ones."""
 _PUTTY = re.compile(r"private-lines: ?\d{1,3}((?:(?:\\[nr]|\s)++[A-Za-z0-9+/]{16,}+={0,2}){1,200}+)", re.IGNORECASE)
 
 
@@ -204,6 +210,22 @@ def _pem(text: str, at: int) -> tuple[Found | None, int]:
     # Without base64 soon after it, the line belongs to words about a key, or to a template.
     is_key = _PEM_LINE.search(text, begin.end(), min(stop, begin.end() + _PEM_HEAD_CHARS)) is not None
     return _judged(begin, (at, stop), "private-key", is_secret=is_key)
+
+
+def _pem_tail(text: str, at: int) -> tuple[Found | None, int]:
+    """Find the rest of a private key before its end line, where its beginning stands in another text."""
+    end = _PEM_END.match(text, at)
+    if end is None:
+        return _NOTHING
+    # No look goes back behind the mark before it, so that many end lines take no longer than their texts are.
+    mark = text.rfind("-----", max(0, at - _PEM_CHARS_MAX), at)
+    before = text[mark + len("-----") if mark >= 0 else max(0, at - _PEM_CHARS_MAX) : at]
+    tail = _PEM_TAIL.match(before[::-1])
+    if tail is None:
+        return _NOTHING
+    between = _PEM_BETWEEN.match(text, at - tail.end(), at)
+    start = between.end() if between else at - tail.end()
+    return _judged(end, (start, end.end()), "private-key", is_secret=is_mixed(text[start:at]))
 
 
 def _putty(text: str, at: int) -> tuple[Found | None, int]:
@@ -298,7 +320,7 @@ _LOOKS: tuple[tuple[bytes, tuple[tuple[bytes, Look], ...]], ...] = (
     ),
     (b":", ((b"://", _url), (b"private-lines:", _putty))),
     (b"=", ((b"sig=", _signature), (b"signature=", _signature))),
-    (b"---", ((b"-----begin", _pem),)),
+    (b"---", ((b"-----begin", _pem), (b"-----end", _pem_tail))),
     (b" -", tuple((anchor.encode(), _command(command)) for anchor, command in _COMMANDS.items())),
     (b"~", ((b"q~", _azure),)),
     (b"$", tuple((anchor, _password_hash) for anchor in (b"$2", b"$apr1$", b"$6$", b"$argon2"))),

@@ -43,6 +43,8 @@ class UserTurn(Event, frozen=True, kw_only=True):
     """What ``at`` is where it is not the turn's own time: that of its session or file."""
     key: str = ""
     """Identity from the record's ids; empty where the format has none."""
+    former_keys: tuple[str, ...] = ()
+    """Under which the same words waited: who forgot them then has forgotten this turn."""
     record_ids: tuple[str, ...] = ()
     is_pending: bool = False
     """Whether the words wait to be delivered: the open turn goes on. A turn with the same key delivers them, a

@@ -63,6 +63,8 @@ class Exchange(Value):
     is_superseded: bool = False
     flags: tuple[str, ...] = ()
     """Sorted words such as ``redacted``, ``lossy_unicode``, ``payload_dropped``, ``recovered``."""
+    former_keys: tuple[ExchangeKey, ...] = ()
+    """Keys of exchanges that its words were while they waited to be delivered."""
 
 
 class SessionFacts(Value):

@@ -1,9 +1,9 @@
 """Storing exchanges: once each, with every provenance, in drawers, with their words.
 
-Invariant: tellings of one exchange by several sources are one exchange as long as one reply begins with the other, as
-copies and resumed sessions have it; the longest is stored, then that of the smaller session id, then path. Where a
-fork goes on otherwise from the same question, nothing is dropped: the other reply is an exchange of its own, see
-:mod:`.variants`.
+Invariant: tellings of one exchange by several sources are one exchange as long as one begins with the other, as copies
+and resumed sessions have it; the longest is stored, then that of the smaller session id, then path. Where a fork goes
+on otherwise from the same question, or another source tells an edited question, nothing is dropped: that is an exchange
+of its own, see :mod:`.variants`.
 """
 
 from __future__ import annotations
@@ -164,14 +164,14 @@ class ExchangeStore:
     def _supersede(self, connection: Connection, source_id: int, key: str, report: SaveReport) -> None:
         """Note that the source rewound past the exchange with ``key``."""
         for exchange_id, _ in variants.of_key(connection, key):
-            if self._is_told_by(connection, exchange_id, source_id):
+            if tellings.is_told_by(connection, exchange_id, source_id):
                 self._lose_telling(connection, source_id, exchange_id, report)
                 return
 
     def _withdraw(self, connection: Connection, source_id: int, key: str, report: SaveReport) -> None:
         """Take back what the source told; where no other source tells it, no trace of it stays."""
         for exchange_id, _ in variants.of_key(connection, key):
-            if not self._is_told_by(connection, exchange_id, source_id):
+            if not tellings.is_told_by(connection, exchange_id, source_id):
                 continue
             superseded = report.superseded
             self._lose_telling(connection, source_id, exchange_id, report)
@@ -194,11 +194,6 @@ class ExchangeStore:
                 report.superseded = superseded
             return
 
-    @staticmethod
-    def _is_told_by(connection: Connection, exchange_id: int, source_id: int) -> bool:
-        told = "SELECT 1 FROM provenance WHERE exchange_id=? AND source_id=?"
-        return connection.execute(told, (exchange_id, source_id)).fetchone() is not None
-
     def recut(self, connection: Connection, report: SaveReport) -> None:
         """Name parted ways, and cut the sessions anew whose turns came to stand or to stand no longer; call it last."""
         for family in sorted(report.families):
@@ -218,11 +213,13 @@ class ExchangeStore:
             self._drawers.recut_session(connection, session_id, report)
         report.sessions_to_recut.clear()
 
-    def supersede_vanished(self, connection: Connection, source_id: int, reading: int, report: SaveReport) -> None:
-        """Supersede what the source held in an earlier pass and no longer holds."""
+    def supersede_vanished(
+        self, connection: Connection, source_id: int, reading: int, report: SaveReport, *, since: int = 0
+    ) -> None:
+        """Supersede what the source held in an earlier pass, from the pass ``since`` on, and no longer holds."""
         rows = connection.execute(
-            "SELECT exchange_id FROM provenance WHERE source_id=? AND reading<? AND is_superseded=0",
-            (source_id, reading),
+            "SELECT exchange_id FROM provenance WHERE source_id=? AND reading<? AND reading>=? AND is_superseded=0",
+            (source_id, reading, since),
         ).fetchall()
         for (exchange_id,) in rows:
             self._lose_telling(connection, source_id, exchange_id, report)
@@ -284,7 +281,7 @@ class ExchangeStore:
         exchange_id = self._find(connection, source_id, exchange, known, report)
         if exchange_id is None:
             told, exchange = exchange, self._as_variant(connection, exchange) if known else exchange
-            if changes.is_anything_forgotten and tombstones.cover(connection, exchange):
+            if changes.is_anything_forgotten and tombstones.keep_out(connection, exchange, [source_id]):
                 report.leave_out(told, "forgotten")
                 return
             exchange_id = self._insert(connection, source_id, session_id, exchange, changes)
@@ -323,8 +320,10 @@ class ExchangeStore:
             if owner == source_id:
                 return exchange_id
         for exchange_id, _ in stored:
-            (reply,) = connection.execute("SELECT reply_text FROM exchanges WHERE id=?", (exchange_id,)).fetchone()
-            if variants.is_same_way(reply, exchange.reply_text):
+            texts = connection.execute(
+                "SELECT user_text, reply_text FROM exchanges WHERE id=?", (exchange_id,)
+            ).fetchone()
+            if variants.is_same_way(texts, (exchange.user_text, exchange.reply_text)):
                 return exchange_id
         for exchange_id, _ in stored:
             self._leave(connection, exchange_id, source_id)

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 from palace_daemon.core.ignoring import IgnoreRules
-from palace_daemon.store import notes, tombstones
+from palace_daemon.store import notes, tombstones, twins
 from palace_daemon.store.drawers import DrawerStore
 from palace_daemon.store.exchanges import SaveReport
 from palace_daemon.store.scrubbing import ROOM_DUE, mark_due
@@ -48,7 +48,8 @@ class _Session(NamedTuple):
 
 
 def forget(connection: Connection, drawers: DrawerStore, exchange_ids: Sequence[int], forgotten_at: int) -> Removal:
-    """Remove exchanges and see to it that no file brings them back."""
+    """Remove exchanges with their twins, and see to it that no file brings them back."""
+    exchange_ids = twins.with_twins(connection, exchange_ids)
     tombstones.add(connection, exchange_ids, forgotten_at)
     told = _sessions_of(connection, exchange_ids)
     for session in told:
@@ -59,6 +60,14 @@ def forget(connection: Connection, drawers: DrawerStore, exchange_ids: Sequence[
         if session.title and tombstones.hide_title(connection, session.agent, session.native_id, session.title):
             connection.execute("UPDATE sessions SET title='' WHERE id=?", (session.row,))
     return removal
+
+
+def forget_named(connection: Connection, drawers: DrawerStore, forgotten_at: int) -> Removal:
+    """Remove what is stored and was forgotten in another store, as tombstones tell by key; its twins are buried."""
+    named = tombstones.buried(connection)
+    with_twins = twins.with_twins(connection, named)
+    tombstones.add(connection, with_twins[len(named) :], forgotten_at)
+    return remove(connection, drawers, with_twins)
 
 
 def remove(connection: Connection, drawers: DrawerStore, exchange_ids: Sequence[int]) -> Removal:

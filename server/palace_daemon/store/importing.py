@@ -18,8 +18,8 @@ from typing import Any, NamedTuple
 import msgspec
 from msgspec import Struct, structs
 
-from palace_daemon.model import Attachment, ExchangeKey
-from palace_daemon.store import forgetting, notes, redactions, scrubbing, tombstones, variants
+from palace_daemon.model import Attachment
+from palace_daemon.store import forgetting, notes, redactions, scrubbing, tellings, tombstones, variants
 from palace_daemon.store.drawers import DrawerStore, StoredDrawers
 from palace_daemon.store.exchanges import ExchangeStore, SaveReport
 from palace_daemon.store.forgetting import Removal
@@ -28,6 +28,7 @@ from palace_daemon.store.portable import (
     ExchangeLine,
     Line,
     NoteLine,
+    Place,
     SessionLine,
     SourceLine,
     TombstoneLine,
@@ -302,18 +303,17 @@ class Importer:
         if not stored and VARIANT not in line.key:  # a store that has variants knew them from copies
             stored = {exchange_id: None for exchange_id, _ in variants.copies(self._connection, line.told())}
         for exchange_id in stored:
-            (reply,) = self._connection.execute(
-                "SELECT reply_text FROM exchanges WHERE id=?", (exchange_id,)
+            texts = self._connection.execute(
+                "SELECT user_text, reply_text FROM exchanges WHERE id=?", (exchange_id,)
             ).fetchone()
-            if is_same_way(reply, line.reply_text):
+            if is_same_way(texts, (line.user_text, line.reply_text)):
                 return exchange_id
         return None
 
     def _add(self, line: ExchangeLine) -> None:
         told = line.told()
-        if any(
-            tombstones.cover(self._connection, structs.replace(told, key=ExchangeKey(key))) for key in line.all_keys
-        ):
+        sources = [self._source_id(place.machine, place.path, agent=line.agent) for place in line.places]
+        if tombstones.keep_out(self._connection, told, sources, line.all_keys):
             self._changes["forgotten"] += 1
             return
         key = self._free_key(line)
@@ -326,7 +326,7 @@ class Importer:
             "content_hash": content_hash(line.user_text, line.reply_text),
             "session_id": session_id,
             "owner_source_id": self._owner_of_new(line),
-            "is_superseded": int(all(place.superseded for place in line.places)),
+            "is_superseded": int(all(map(self._is_superseded, line.places))),
         }
         marks = ", ".join("?" * len(columns))
         cursor = self._connection.execute(
@@ -362,7 +362,8 @@ class Importer:
         """Store where the exchange stands; of two states of one place the one that was read later."""
         for place in sorted(line.places, key=lambda place: place.machine != self._machine):
             local = self._local_source(place.path)
-            if self._is_told_by(exchange_id, local, 0 if place.machine == self._machine else place.chars):
+            least = 0 if place.machine == self._machine else place.chars
+            if local is not None and tellings.is_told_by(self._connection, exchange_id, local, least):
                 continue
             source_id = self._source_id(place.machine, place.path, agent=line.agent)
             session_id = self._session_id(line.agent, place.session)
@@ -371,8 +372,8 @@ class Importer:
                 "session_id",
             )  # fmt: skip
             told = (
-                place.reading, place.chars, int(place.closed), int(place.superseded), place.line_end, place.byte_end,
-                place.line_start, place.byte_start, session_id,
+                place.reading, place.chars, int(place.closed), int(self._is_superseded(place)), place.line_end,
+                place.byte_end, place.line_start, place.byte_start, session_id,
             )  # fmt: skip
             columns = ", ".join(names)
             stored = self._connection.execute(
@@ -385,12 +386,10 @@ class Importer:
                     (exchange_id, source_id, *told),
                 )
 
-    def _is_told_by(self, exchange_id: int, source_id: int | None, chars: int) -> bool:
-        """Return whether a file tells at least ``chars`` characters of the exchange."""
-        row = self._connection.execute(
-            "SELECT 1 FROM provenance WHERE exchange_id=? AND source_id=? AND chars>=?", (exchange_id, source_id, chars)
-        ).fetchone()
-        return row is not None
+    def _is_superseded(self, place: Place) -> bool:
+        """Return whether the exchange stands there no longer: as the line says, or as our own file was read since."""
+        is_ours = place.machine == self._machine
+        return place.superseded or (is_ours and tellings.is_outdated(self._connection, place.path, place.reading))
 
     def _take_telling(self, exchange_id: int, line: ExchangeLine) -> None:
         """Store the line's text where it is the better telling."""
@@ -423,6 +422,8 @@ class Importer:
     def _teller(self, exchange_id: int, line: ExchangeLine) -> int | None:
         """Return the file that the line's text is from; None where one of ours stands for it, and tells as much."""
         origin = line.owner.machine
+        if origin == self._machine and tellings.is_outdated(self._connection, line.owner.path, line.owner.reading):
+            return None
         if origin == self._machine and self._local_source(line.owner.path) is not None:
             origin = ""
         row = self._connection.execute(
@@ -470,7 +471,7 @@ class Importer:
         rows = [Tombstone(**structs.asdict(line)) for line in lines]
         if not tombstones.load(self._connection, rows):
             return None
-        removal = forgetting.remove(self._connection, self._drawers, tombstones.buried(self._connection))
+        removal = forgetting.forget_named(self._connection, self._drawers, max(row.forgotten_at for row in rows))
         self._changes["forgotten"] += removal.exchanges
         titled = self._connection.execute("SELECT id, agent, native_id, title FROM sessions WHERE title<>''").fetchall()
         for session_id, agent, native_id, title in titled:

@@ -12,6 +12,7 @@ import msgspec
 from msgspec import Struct
 
 from palace_daemon.model import Cursor, FileStat, SourceState
+from palace_daemon.store import compactions, session_order, twins
 from palace_daemon.store.sqlite import Connection
 
 
@@ -136,11 +137,12 @@ def begin_reading(
     format_version: int,
     is_secondary: bool = False,
 ) -> int:
-    """Start a pass from offset 0 and return its number; counts of the former pass are dropped."""
+    """Start a pass from offset 0 and return its number; counts of the former pass are dropped, all but compactions'."""
+    kept = compactions.count_to_keep(connection, source_id)
     connection.execute(
         "UPDATE sources SET agent=?, format=?, format_version=?, is_secondary=?, reading=reading+1, cursor=NULL,"
-        " parser_state=NULL, lines_read=0, lines_skipped='{}', read_bytes=0 WHERE id=?",
-        (agent, format_name, format_version, int(is_secondary), source_id),
+        " parser_state=NULL, lines_read=0, lines_skipped=?, read_bytes=0 WHERE id=?",
+        (agent, format_name, format_version, int(is_secondary), kept, source_id),
     )
     return int(connection.execute("SELECT reading FROM sources WHERE id=?", (source_id,)).fetchone()[0])
 
@@ -197,11 +199,12 @@ def told_by_copies(connection: Connection, session_id: int) -> list[int]:
         return []
     rows = connection.execute(
         "SELECT DISTINCT e.id FROM exchanges e JOIN provenance p ON p.exchange_id=e.id"
-        " JOIN sources s ON s.id=p.source_id WHERE e.session_id=? AND s.is_secondary=1"
-        " ORDER BY e.started_at, e.ordinal, e.key",
+        " JOIN sources s ON s.id=p.source_id WHERE e.session_id=? AND s.is_secondary=1",
         (session_id,),
     )
-    return [int(row[0]) for row in rows]
+    told = {row[0] for row in rows}
+    order = session_order.of_sessions(connection, [session_id]) if told else []
+    return [place.exchange_id for place in order if place.exchange_id in told]
 
 
 def is_superseded(connection: Connection, exchange_id: int) -> bool:
@@ -209,7 +212,7 @@ def is_superseded(connection: Connection, exchange_id: int) -> bool:
 
     A source whose agent tells the session itself decides, as long as it holds the exchange. Where only copies hold it
     (exports, stores that were left behind), it stands unless the session's own source tells the same words of the
-    person elsewhere: then it is the same exchange in another spelling.
+    person elsewhere, be it as a turn that it rewound past: then it is the same exchange in another spelling.
     """
     rows = connection.execute(
         "SELECT p.is_superseded, s.is_secondary, p.reading<s.reading FROM provenance p"
@@ -220,21 +223,7 @@ def is_superseded(connection: Connection, exchange_id: int) -> bool:
     if not copies:
         return all(is_old for is_old, _, _ in rows)
     own = [is_old for is_old, is_copy, is_gone in rows if not is_copy and not is_gone]
-    return all(own) if own else all(copies) or _has_twin(connection, exchange_id)
-
-
-def _has_twin(connection: Connection, exchange_id: int) -> bool:
-    """Return whether the session's own source tells these words as often as the copies did up to this exchange."""
-    told = (
-        "SELECT e.id, max(s.is_secondary=0 AND p.is_superseded=0 AND p.reading=s.reading) AS is_own"
-        " FROM exchanges here JOIN exchanges e ON e.session_id=here.session_id AND e.user_hash=here.user_hash"
-        " JOIN provenance p ON p.exchange_id=e.id JOIN sources s ON s.id=p.source_id"
-        " WHERE here.id=? GROUP BY e.id ORDER BY e.started_at, e.ordinal, e.key"
-    )
-    rows = connection.execute(told, (exchange_id,)).fetchall()
-    own = sum(is_own for _, is_own in rows)
-    copied = [other for other, is_own in rows if not is_own]
-    return copied.index(exchange_id) < own if exchange_id in copied else False
+    return all(own) if own else all(copies) or twins.is_told_by_own_source(connection, exchange_id)
 
 
 def take_over_twins(connection: Connection, source_id: int) -> None:

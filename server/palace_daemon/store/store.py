@@ -17,7 +17,17 @@ from msgspec import Struct
 from palace_daemon.core.ports import Float32, StopSignal, TokenCounter
 from palace_daemon.errors import StoreBusyError, StoreError
 from palace_daemon.model import Cursor, CutMode, ParseResult
-from palace_daemon.store import forgetting, kept_columns, migrations, scrubbing, sources, spaces, sqlite, vectors
+from palace_daemon.store import (
+    compactions,
+    forgetting,
+    kept_columns,
+    migrations,
+    scrubbing,
+    sources,
+    spaces,
+    sqlite,
+    vectors,
+)
 from palace_daemon.store.drawers import DrawerStore
 from palace_daemon.store.exchanges import ExchangeStore, SaveReport, Unwanted
 from palace_daemon.store.loading import Loading
@@ -170,9 +180,9 @@ class Store(_Readable):
                 lines_read=result.lines_read,
                 lines_skipped=result.lines_skipped,
             )
-            # A compaction that drops old lines retracts nothing; any other rewrite does.
-            if batch.is_at_end and not any("compact" in reason for reason in skipped):
-                self._exchanges.supersede_vanished(connection, batch.source_id, batch.reading, report)
+            since = compactions.first_pass_to_judge(connection, batch.source_id, skipped) if batch.is_at_end else None
+            if since is not None:
+                self._exchanges.supersede_vanished(connection, batch.source_id, batch.reading, report, since=since)
             self._exchanges.recut(connection, report)
             for source_id in report.sources_to_reread:
                 sources.forget_cursor(connection, source_id)

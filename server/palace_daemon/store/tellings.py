@@ -34,6 +34,18 @@ def save(
     )
 
 
+def is_told_by(connection: Connection, exchange_id: int, source_id: int, least_chars: int = 0) -> bool:
+    """Return whether a source tells, or told, so many characters of an exchange or more."""
+    told = "SELECT 1 FROM provenance WHERE exchange_id=? AND source_id=? AND chars>=?"
+    return connection.execute(told, (exchange_id, source_id, least_chars)).fetchone() is not None
+
+
+def is_outdated(connection: Connection, path: str, reading: int) -> bool:
+    """Return whether a file of this machine was read anew since the pass ``reading``, so that it tells for itself."""
+    read_since = "SELECT 1 FROM sources WHERE path=? AND origin='' AND cursor IS NOT NULL AND reading>?"
+    return connection.execute(read_since, (path, reading)).fetchone() is not None
+
+
 def take_over_twin(connection: Connection, exchange_id: int, source_id: int) -> None:
     """Let a file of this machine stand for what was imported of it, unless that told more."""
     twins = connection.execute(

@@ -1,9 +1,13 @@
 """What was forgotten, so that no file brings it back: digests only, never a text, a title or a name.
 
 A forgotten exchange leaves: each of its keys, so that it stays forgotten in every file that tells it, forks included,
-and however it grows; its words with its own time, for copies under other ids; and, where its texts are long enough to
-be unmistakable, its words with as much of the reply as there was, for copies without ids and times, such as exports.
-What is not recognised is a copy under other ids and without times that was made in the middle of the reply.
+and however it grows; its words with its own time, for copies under other ids; where its texts are long enough to
+be unmistakable, its words with as much of the reply as there was, for copies without ids and times, such as exports;
+and its words with its session. Where that's own source told it, they keep out copies of the session alone (secondary
+sources), of that second where both are dated: the own source tells what else was said in these words. Where only copies
+told it, they keep out what the own source tells, with as much of the reply as there was.
+What is not recognised is a copy in another session, under other ids and without times, that was made in the middle of
+the reply, and a short one without times that a copy tells anew under another id.
 
 There are no tombstones for sessions, projects, files or times. To forget is to forget what is there now: what is said
 there later is new, and is kept.
@@ -23,7 +27,7 @@ from msgspec import Struct
 from palace_daemon.model import Exchange
 from palace_daemon.store.sqlite import Connection, batches
 
-Kind = Literal["key", "time", "text", "session", "title"]
+Kind = Literal["key", "time", "text", "words", "copy", "session", "title"]
 UNMISTAKABLE_CHARS = 80
 """Of both texts together: shorter ones ("yes", "Done.") are said again by chance, and then are new."""
 _DIGEST_BYTES = 16
@@ -61,6 +65,14 @@ def add(connection: Connection, exchange_ids: Sequence[int], forgotten_at: int) 
         )
         for agent, user, reply, started_at, quality, kind in texts:
             rows += [(*row, forgotten_at) for row in _of_texts(agent, user, reply, started_at, quality, kind)]
+        told = connection.execute(
+            "SELECT n.agent, n.native_id, e.user_text, e.reply_text, min(s.is_secondary),"
+            " iif(e.time_quality='exact', e.started_at, NULL) FROM exchanges e"
+            " JOIN provenance p ON p.exchange_id=e.id JOIN sources s ON s.id=p.source_id"
+            f" JOIN sessions n ON n.id=p.session_id WHERE e.id IN ({marks}) AND e.user_text<>'' GROUP BY e.id, n.id",
+            batch,
+        )
+        rows += [(*row, forgotten_at) for one in told for row in _of_session(*one)]
     _insert(connection, rows)
 
 
@@ -69,20 +81,42 @@ def add_title(connection: Connection, agent: str, native_id: str, title: str, fo
     _insert(connection, [("title", _digest("title", agent, native_id, title), 0, b"", forgotten_at)])
 
 
-def cover(connection: Connection, exchange: Exchange) -> bool:
-    """Return whether ``exchange``, which is not stored, was forgotten."""
-    if has_key(connection, exchange.key):
+def keep_out(connection: Connection, exchange: Exchange, source_ids: Iterable[int], keys: Iterable[str] = ()) -> bool:
+    """Return whether ``exchange``, which is not stored, was forgotten.
+
+    One that bore another key while it waited is buried under the one that it bears now, for files that tell that alone.
+
+    Args:
+        connection: The write connection, in a transaction.
+        exchange: As it was told.
+        source_ids: What tells it.
+        keys: Further keys of it.
+    """
+    is_copied = all(_is_copying(connection, source_id) for source_id in source_ids)
+    is_known = any(has_key(connection, key) for key in keys)
+    if not is_known and not cover(connection, exchange, is_copied=is_copied):
+        return False
+    former = next((key for key in exchange.former_keys if has_key(connection, key)), None)
+    if former is not None and not has_key(connection, exchange.key):
+        (forgotten_at,) = connection.execute(
+            "SELECT forgotten_at FROM tombstones WHERE digest=?", (_digest("key", former),)
+        ).fetchone()
+        _insert(connection, [("key", _digest("key", exchange.key), 0, b"", forgotten_at)])
+    return True
+
+
+def cover(connection: Connection, exchange: Exchange, *, is_copied: bool = False) -> bool:
+    """Return whether ``exchange``, which is not stored, was forgotten; ``is_copied``: secondary sources tell it."""
+    if any(has_key(connection, key) for key in (exchange.key, *exchange.former_keys)):
         return True
     if _is_timed(exchange.user_text, exchange.started_at, exchange.time_quality, exchange.user_kind):
         timed = _digest("time", exchange.agent, _normal(exchange.user_text), str(exchange.started_at))
         if _has(connection, timed):
             return True
-    reply = _normal(exchange.reply_text)
-    rows = connection.execute(
-        "SELECT reply_chars, reply_digest FROM tombstones WHERE digest=? AND reply_chars<=?",
-        (_digest("text", _normal(exchange.user_text)), len(reply)),
-    )
-    return any(_digest("reply", reply[:chars]) == told for chars, told in rows)
+    if exchange.user_text and _is_buried_in_session(connection, exchange, is_copied=is_copied):
+        return True
+    words = _digest("text", _normal(exchange.user_text))
+    return _forgotten_with_reply(connection, words, exchange.reply_text) is not None
 
 
 def has_key(connection: Connection, key: str) -> bool:
@@ -163,6 +197,52 @@ def _of_texts(
     return rows
 
 
+def _of_session(
+    agent: str, native_id: str, user: str, reply: str, is_copied: int, at: int | None
+) -> list[tuple[Kind, bytes, int, bytes]]:
+    told, answer = (agent, native_id, _normal(user)), _normal(reply)
+    if is_copied:
+        return [("copy", _digest("copy", *told), len(answer), _digest("reply", answer))] if answer else []
+    second = "" if at is None else str(at // 1_000)
+    return [("words", digest, 0, b"") for digest in (_digest("words", *told), _digest("words", *told, second))]
+
+
+def _is_buried_in_session(connection: Connection, exchange: Exchange, *, is_copied: bool) -> bool:
+    """Return whether the session told these words from the other side, and they were forgotten; later, they are new.
+
+    Copies may bear a time that is cut to its second. Where either bears none, the words alone tell.
+    """
+    told, at = (exchange.agent, exchange.session_id, _normal(exchange.user_text)), exchange.started_at
+    if not is_copied:
+        forgotten_at = _forgotten_with_reply(connection, _digest("copy", *told), exchange.reply_text)
+        return forgotten_at is not None and at is not None and at <= forgotten_at
+    if at is None or exchange.time_quality != "exact":
+        digests = [_digest("words", *told)]
+    else:
+        near = (at // 1_000 + step for step in (-1, 0, 1))
+        digests = [_digest("words", *told, second) for second in ("", *map(str, near))]
+    marks = ",".join("?" * len(digests))
+    row = connection.execute(f"SELECT max(forgotten_at) FROM tombstones WHERE digest IN ({marks})", digests)
+    (forgotten_at,) = row.fetchone()
+    return forgotten_at is not None and (at is None or at <= forgotten_at)
+
+
+def _forgotten_with_reply(connection: Connection, words: bytes, reply: str) -> int | None:
+    """Return when words were forgotten with a reply that ``reply`` begins with."""
+    answer = _normal(reply)
+    rows = connection.execute(
+        "SELECT reply_chars, reply_digest, forgotten_at FROM tombstones WHERE digest=? AND reply_chars<=?",
+        (words, len(answer)),
+    )
+    found = [forgotten_at for chars, told, forgotten_at in rows if _digest("reply", answer[:chars]) == told]
+    return max(found, default=None)
+
+
+def _is_copying(connection: Connection, source_id: int) -> bool:
+    row = connection.execute("SELECT is_secondary FROM sources WHERE id=?", (source_id,)).fetchone()
+    return bool(row[0])
+
+
 def _is_timed(user_text: str, started_at: int | None, quality: str, kind: str) -> bool:
     """Return whether text and time together can tell a copy; sub-agents get one task in the same millisecond."""
     return bool(user_text) and started_at is not None and quality == "exact" and kind != "automated"
@@ -175,7 +255,9 @@ def _has(connection: Connection, digest: bytes) -> bool:
 def _insert(connection: Connection, rows: Iterable[tuple[Kind, bytes, int, bytes, int]]) -> None:
     connection.executemany(
         "INSERT INTO tombstones(kind, digest, reply_chars, reply_digest, forgotten_at) VALUES (?,?,?,?,?)"
-        " ON CONFLICT DO NOTHING",
+        # Words that were said and forgotten anew: what was said in between is forgotten, too.
+        " ON CONFLICT DO UPDATE SET forgotten_at=max(forgotten_at, excluded.forgotten_at)"
+        " WHERE kind IN ('words', 'copy')",
         rows,
     )
 

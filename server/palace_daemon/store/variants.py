@@ -1,4 +1,4 @@
-"""Exchanges under one key whose replies go different ways: a fork that was answered otherwise.
+"""Exchanges under one key that go different ways: a fork that was answered otherwise, or whose prompt was edited.
 
 The ways of a key share its *family*: the first bears the plain key, each other one ``<key>~<name>``. Which is the
 first does not depend on the order of reading: ways that stand come before superseded ones, then the session and the
@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import hashlib
 import itertools
+import re
 import unicodedata
 from collections.abc import Iterable, Sequence
 
@@ -22,6 +23,7 @@ VARIANT = "~"
 """Stands before the name of a variant in its key."""
 _AFTER_ALL = "~"
 """Sorts behind the hexadecimal name of every variant."""
+_PLACEHOLDER = re.compile(r"\[redacted:[a-z0-9-]{2,32}\]")
 
 
 def public_id(key: str) -> str:
@@ -130,10 +132,39 @@ def rename(connection: Connection, exchange_id: int, key: str) -> None:
     )
 
 
-def is_same_way(one: str, other: str) -> bool:
-    """Return whether one reply is the beginning of the other: a copy, at another moment of its growth."""
-    shorter, longer = sorted((one.rstrip(), other.rstrip()), key=len)
-    return longer.startswith(shorter)
+Texts = tuple[str, str]
+"""The user turn of an exchange, and its reply."""
+
+
+def is_same_way(one: Texts, other: Texts) -> bool:
+    """Return whether one telling is the beginning of the other: a copy, at another moment of its growth.
+
+    So it is for words and reply alike: where each holds what the other lacks, neither may take the other's place.
+    """
+    return _begins_with(one, other) or _begins_with(other, one)
+
+
+def _begins_with(one: Texts, beginning: Texts) -> bool:
+    """Return whether a telling begins with another; what one of them redacts may be any words in the other."""
+    if not one[1].startswith(beginning[1].rstrip()):
+        return False
+    words, first_words = _words(one[0]), _words(beginning[0])
+    return words.startswith(first_words) or _fits(words, first_words) or _fits(first_words, words)
+
+
+def _words(text: str) -> str:
+    """Return a user turn without what copies differ in: white space, and how characters are composed."""
+    return " ".join(unicodedata.normalize("NFC", text).split())
+
+
+def _fits(words: str, redacted: str) -> bool:
+    """Return whether ``words`` begin with ``redacted``, with something in the place of each placeholder."""
+    first, *others = _PLACEHOLDER.split(redacted)
+    at = len(first) if others and words.startswith(first) else -1
+    for piece in others:
+        found = words.find(piece, at) if at >= 0 else -1
+        at = found + len(piece) if found >= 0 else -1
+    return at >= 0
 
 
 class _Way(Struct):
@@ -141,11 +172,24 @@ class _Way(Struct):
 
     exchange_id: int
     key: str
-    user_hash: bytes
-    user_chars: int
+    user: str
     reply: str
     owner_id: int
     session: str
+
+    @property
+    def texts(self) -> Texts:
+        """What is compared."""
+        return self.user, self.reply
+
+    @property
+    def chars(self) -> int:
+        """How much it tells, white space aside that copies differ in."""
+        return len(_words(self.user)) + len(self.reply.rstrip())
+
+    def told(self, chars: int) -> Texts:
+        """Return the beginning of it that a source tells."""
+        return self.user[:chars], self.reply[: max(0, chars - len(self.user))]
 
 
 class Settlement(Struct):
@@ -182,11 +226,10 @@ def settle(connection: Connection, family: str) -> Settlement:
 def _unite(connection: Connection, ways: Sequence[_Way]) -> dict[int, int]:
     """Give what tells a way to another one that begins with it; returns which exchange became which."""
     heirs: dict[int, int] = {}
-    for rank, way in sorted(enumerate(ways), key=lambda pair: (len(pair[1].reply.rstrip()), -pair[0])):
+    for rank, way in sorted(enumerate(ways), key=lambda pair: (pair[1].chars, -pair[0])):
         for other_rank, other in enumerate(ways):
-            is_longer = (len(other.reply.rstrip()), -other_rank) > (len(way.reply.rstrip()), -rank)
-            is_same = other.user_hash == way.user_hash and other.reply.startswith(way.reply.rstrip())
-            if is_longer and is_same and other.exchange_id not in heirs:
+            is_longer = (other.chars, -other_rank) > (way.chars, -rank)
+            if is_longer and other.exchange_id not in heirs and _begins_with(other.texts, way.texts):
                 heirs[way.exchange_id] = other.exchange_id
                 _hand_over(connection, way.exchange_id, other.exchange_id)
                 break
@@ -203,7 +246,7 @@ def _hand_over(connection: Connection, exchange_id: int, heir_id: int) -> None:
 
 def _ways(connection: Connection, family: str) -> list[_Way]:
     rows = connection.execute(
-        "SELECT e.id, e.key, e.user_hash, length(e.user_text), e.reply_text, e.owner_source_id, s.native_id"
+        "SELECT e.id, e.key, e.user_text, e.reply_text, e.owner_source_id, s.native_id"
         " FROM exchange_keys k JOIN exchanges e ON e.id=k.exchange_id JOIN sessions s ON s.id=e.session_id"
         " JOIN sources o ON o.id=e.owner_source_id WHERE k.key=? OR (k.key>? AND k.key<?)"
         f" GROUP BY e.id ORDER BY e.is_superseded, s.native_id, {by_name('o')}, o.origin, e.content_hash, e.reply_text",
@@ -233,8 +276,8 @@ def _regroup(connection: Connection, ways: Sequence[_Way]) -> list[int]:
             (way.exchange_id, way.owner_id),
         ).fetchall()
         for source_id, chars in tellings:
-            told = way.reply[: max(0, chars - way.user_chars)]
-            first = next((one for one in ways if one.reply.startswith(told.rstrip())), way)
+            told = way.told(chars)
+            first = next((one for one in ways if _begins_with(one.texts, told)), way)
             if first is way:
                 continue
             moved = connection.execute(

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from typing import Literal
 
-from msgspec import Struct, field
+from msgspec import Struct, field, structs
 
 from palace_daemon.core.drafts import digest
 from palace_daemon.core.turns import Place
@@ -29,6 +29,19 @@ class Waiting(Struct, array_like=True):
     flags: tuple[str, ...] = ()
     is_told: bool = False
     """Whether its words reached an exchange by another record."""
+    chars: int = 0
+    """Size of the words, so that they are found in others once they are let go; 0 where an older state told."""
+
+    def stands_in(self, text: str) -> bool:
+        """Return whether the words are lines of ``text``, as several prompts are that become one."""
+        chars = self.chars or len(self.text) or len(text)
+        start = 0
+        while start + chars <= len(text):
+            end = start + chars
+            if text[end : end + 1] in {"", "\n"} and digest(text[start:end]) == self.digest:
+                return True
+            start = text.find("\n", start) + 1 or len(text) + 1
+        return False
 
 
 class PromptQueue(Struct, array_like=True):
@@ -43,6 +56,8 @@ class PromptQueue(Struct, array_like=True):
     branch: str = ""
     agent_version: str = ""
     """Where the session stood at its last record: those of the queue do not tell."""
+    taken: list[Waiting] = field(default_factory=list)
+    """Without their words, the prompts that were taken out or pulled back since the last user line."""
 
     def enqueue(self, prompt: Waiting) -> None:
         """Note a prompt that was typed."""
@@ -59,16 +74,25 @@ class PromptQueue(Struct, array_like=True):
     def dequeue(self) -> list[Waiting]:
         """Return the oldest prompt, which becomes a user line of its own."""
         self.dequeued += 1
-        return [self.waiting.pop(0)] if self.waiting else []
+        return self._take(self.waiting[:1])
 
     def withdraw(self, text: str) -> list[Waiting]:
         """Return the prompts that were pulled back: the one with this text, or all."""
         matching = [prompt for prompt in self.waiting if text and prompt.digest == digest(text)]
-        if matching:
-            self.waiting.remove(matching[0])
-            return matching[:1]
-        gone, self.waiting = self.waiting, []
+        return self._take(matching[:1] or self.waiting)
+
+    def _take(self, prompts: list[Waiting]) -> list[Waiting]:
+        gone = [*prompts]
+        for prompt in gone:
+            self.waiting.remove(prompt)
+        self.taken += [structs.replace(prompt, text="") for prompt in gone if prompt.digest]
         return gone
+
+    def become(self, text: str) -> list[Waiting]:
+        """Return the prompts that a user line with ``text`` delivers or repeats; call it before :meth:`abandon`."""
+        told = [one for one in (*self.taken, *self.waiting) if one.digest and one.stands_in(text)]
+        self.taken = []
+        return told
 
     def abandon(self, prompt_text: str) -> tuple[list[Waiting], list[Waiting]]:
         """Return the prompts that a crash left in the queue, and those that ``prompt_text`` repeats.
@@ -89,7 +113,7 @@ class PromptQueue(Struct, array_like=True):
         """An attachment tells ``text``: return the queue's copy, or whether it opens a turn or repeats one."""
         for prompt in self.waiting:
             if prompt.digest == digest(text) and not prompt.is_told:
-                prompt.is_told = True
+                prompt.is_told, prompt.text = True, ""
                 return prompt
         if digest(text) in self.opened:
             self.opened.remove(digest(text))

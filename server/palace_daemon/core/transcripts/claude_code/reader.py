@@ -173,8 +173,9 @@ class ClaudeReader:
         events: list[Event] = []
         if "interrupted" in reasons:
             events.append(TurnEnd(session=line.session, status="interrupted"))
+        before, former_keys = self._before_turn(line, typed)
         if typed:
-            turn = line.turn(typed)
+            turn = structs.replace(line.turn(typed), former_keys=former_keys)
             # Only words at the prompt can rewind; several rejections after one record are parallel tool calls.
             parent = as_text(line.record.parent_uuid) if turn.kind in REWINDABLE else ""
             parent = "" if parent == line.uuid else parent
@@ -182,7 +183,6 @@ class ClaudeReader:
         events += [line.turn(words, number + bool(typed)) for number, words in enumerate(answers)]
         if not events:
             return [line.skipped((reasons or ["tool_result" if content.tool_results else "empty"])[0])]
-        before = self._before_turn(line, typed) if typed or answers else []
         is_bare_command = typed is not None and not typed.text and typed.kind == "slash_args"
         return [*before, line.reading(tuple(events), ("slash_without_args",) if is_bare_command else ())]
 
@@ -207,7 +207,8 @@ class ClaudeReader:
         if subtype == "local_command" and isinstance(line.record.content, str):
             words = read_text(line.record.content)
             if words.kind == "slash_args" and not words.reason:
-                return [*self._before_turn(line, words), line.reading((line.turn(words),))]
+                before, former_keys = self._before_turn(line, words)
+                return [*before, line.reading((structs.replace(line.turn(words), former_keys=former_keys),))]
         return [line.skipped("system")]
 
     def _read_attachment(self, line: ClaudeLine) -> list[Reading]:
@@ -231,7 +232,7 @@ class ClaudeReader:
         match line.record.operation:
             case "enqueue":
                 flags = ("redacted",) if text != words.text and text else ()
-                prompt = Waiting(text, digest(text) if text else 0, line.at, line.place, flags)
+                prompt = Waiting(text, digest(text) if text else 0, line.at, line.place, flags, chars=len(text))
                 queue.enqueue(prompt)
                 events = line.pending_turn(prompt, queue)
             case "remove":
@@ -260,17 +261,21 @@ class ClaudeReader:
         origin = attached.get("origin")
         if isinstance(origin, dict) and (origin.get("senderTaskId") or origin.get("kind") == "task-notification"):
             turn = structs.replace(turn, kind="automated")
-        withdrawn = line.withdrawals([claimed]) if isinstance(claimed, Waiting) else ()
-        return [line.reading((*withdrawn, turn))]
+        if not isinstance(claimed, Waiting):
+            return [line.reading((turn,))]
+        turn = structs.replace(turn, former_keys=line.queued_keys([claimed]))
+        return [line.reading((*line.withdrawals([claimed]), turn))]
 
-    def _before_turn(self, line: ClaudeLine, typed: Words | None) -> list[Reading]:
-        """Return the queued prompts that a crash left behind; they come before a turn."""
+    def _before_turn(self, line: ClaudeLine, typed: Words | None) -> tuple[list[Reading], tuple[str, ...]]:
+        """Return the queued prompts that a crash left behind, which come before a turn, and what the turn was."""
         queue = self._state.queues.get(line.session)
         if queue is None or not typed or not typed.text:
-            return []
-        left, repeated = queue.abandon(self._redact(typed.text))
+            return [], ()
+        text = self._redact(typed.text)
+        former_keys = line.queued_keys(queue.become(text))
+        left, repeated = queue.abandon(text)
         withdrawn = Reading(events=line.withdrawals(repeated), session=line.session)
-        return [*([withdrawn] if repeated else []), *_open(line, left, queue)]
+        return [*([withdrawn] if repeated else []), *_open(line, left, queue)], former_keys
 
 
 def _open(line: ClaudeLine, prompts: Sequence[Waiting], queue: PromptQueue) -> list[Reading]:

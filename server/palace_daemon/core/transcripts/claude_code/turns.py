@@ -115,6 +115,10 @@ class ClaudeLine:
             Withdrawal(session=self.session, key=queued_key(self._agent, one)) for one in prompts if one.digest
         )
 
+    def queued_keys(self, prompts: Sequence[Waiting]) -> tuple[str, ...]:
+        """Return the identities of queued prompts that have one."""
+        return tuple(key for key in (queued_key(self._agent, one) for one in prompts if one.digest) if key)
+
     def queued_turn(self, waiting: Waiting, queue: PromptQueue) -> UserTurn:
         """Return the turn of a delivered prompt; its queue knows where the session stood."""
         return UserTurn(

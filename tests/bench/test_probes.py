@@ -186,7 +186,7 @@ def test_an_exchange_folded_into_its_double_counts_as_found(tmp_path: Path) -> N
     twin = Session(
         session_id="twin",
         started_at=1_700_000_900_000,
-        turns=tuple(Turn(role=one.role, text=one.text.upper()) for one in haystack(1).sessions[0].turns),
+        turns=tuple(Turn(role=one.role, text=one.text.title()) for one in haystack(1).sessions[0].turns),
     )
     made = haystack(20)
     doubled = Haystack(haystack_id="made", sessions=(*made.sessions, twin))

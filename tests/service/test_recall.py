@@ -278,8 +278,10 @@ def test_names_that_are_no_unicode_are_unknown_ones(mined: Any, name: str) -> No
         mined.get(name)
     with pytest.raises(NotFoundError):
         mined.timeline(name)
-    assert mined.sessions(project=name) == mined.sessions(agent=name) == ()
-    assert mined.sources(agent=name) == mined.sources(state=name) == ()
+    for listed in (mined.sessions, mined.sources):
+        with pytest.raises(RequestError, match="unknown agent"):
+            listed(agent=name)
+    assert mined.sessions(project=name) == mined.sources(state=name) == ()
 
 
 def test_a_session_whose_id_is_no_unicode_is_found_by_it(palace: Any, transcripts: Path) -> None:

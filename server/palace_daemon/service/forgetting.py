@@ -21,7 +21,7 @@ from palace_daemon.core.ports import StopSignal
 from palace_daemon.errors import CancelledError, PalaceError, StoreFullError
 from palace_daemon.model import ForgetReport, ForgetRequest, RecallAnswer, RecallQuery
 from palace_daemon.service.recall import as_stored
-from palace_daemon.store import forgetting, selection, twins
+from palace_daemon.store import forgetting, selection
 from palace_daemon.store.drawers import DrawerStore
 from palace_daemon.store.sqlite import Connection
 from palace_daemon.store.store import Store
@@ -97,12 +97,12 @@ class Forgetting:
         hits = None if request.query is None else self._hits(request, request.query, stop)
         if dry_run:
             with self._store.read() as connection:
-                ids = twins.with_twins(connection, selection.select(connection, request, hits))
+                ids = forgetting.with_same(connection, selection.select(connection, request, hits))
                 return _listed(connection, ids, sources_pending, is_dry_run=True)
         now = self._clock()
 
         def work(connection: Connection, drawers: DrawerStore) -> tuple[ForgetReport, forgetting.Removal]:
-            ids = twins.with_twins(connection, selection.select(connection, request, hits))
+            ids = forgetting.with_same(connection, selection.select(connection, request, hits))
             report = _listed(connection, ids, sources_pending, is_dry_run=False)
             return report, forgetting.forget(connection, drawers, ids, now)
 

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 from palace_daemon.core.ignoring import IgnoreRules
-from palace_daemon.store import notes, tombstones, twins
+from palace_daemon.store import notes, tombstones, twins, variants
 from palace_daemon.store.drawers import DrawerStore
 from palace_daemon.store.exchanges import SaveReport
 from palace_daemon.store.scrubbing import ROOM_DUE, mark_due
@@ -48,8 +48,8 @@ class _Session(NamedTuple):
 
 
 def forget(connection: Connection, drawers: DrawerStore, exchange_ids: Sequence[int], forgotten_at: int) -> Removal:
-    """Remove exchanges with their twins, and see to it that no file brings them back."""
-    exchange_ids = twins.with_twins(connection, exchange_ids)
+    """Remove exchanges with all that tells the same, and see to it that no file brings them back."""
+    exchange_ids = with_same(connection, exchange_ids)
     tombstones.add(connection, exchange_ids, forgotten_at)
     told = _sessions_of(connection, exchange_ids)
     for session in told:
@@ -63,11 +63,24 @@ def forget(connection: Connection, drawers: DrawerStore, exchange_ids: Sequence[
 
 
 def forget_named(connection: Connection, drawers: DrawerStore, forgotten_at: int) -> Removal:
-    """Remove what is stored and was forgotten in another store, as tombstones tell by key; its twins are buried."""
+    """Remove what is stored here and was forgotten elsewhere, as tombstones tell by key, and what goes with it."""
     named = tombstones.buried(connection)
-    with_twins = twins.with_twins(connection, named)
-    tombstones.add(connection, with_twins[len(named) :], forgotten_at)
-    return remove(connection, drawers, with_twins)
+    with_others = with_same(connection, named)
+    tombstones.add(connection, with_others[len(named) :], forgotten_at)
+    return remove(connection, drawers, with_others)
+
+
+def with_same(connection: Connection, exchange_ids: Sequence[int]) -> list[int]:
+    """Return the exchanges, and behind them what goes with them: other ways of a fork, and twins that copies tell.
+
+    So what is left is what a store would hold that knew from the beginning what was to be forgotten.
+    """
+    found: list[int] = list(exchange_ids)
+    size = -1
+    while len(found) > size:
+        size = len(found)
+        found = twins.with_twins(connection, variants.with_ways(connection, found))
+    return found
 
 
 def remove(connection: Connection, drawers: DrawerStore, exchange_ids: Sequence[int]) -> Removal:

@@ -1,13 +1,14 @@
 """What was forgotten, so that no file brings it back: digests only, never a text, a title or a name.
 
 A forgotten exchange leaves: each of its keys, so that it stays forgotten in every file that tells it, forks included,
-and however it grows; its words with its own time, for copies under other ids; where its texts are long enough to
-be unmistakable, its words with as much of the reply as there was, for copies without ids and times, such as exports;
-and its words with its session. Where that's own source told it, they keep out copies of the session alone (secondary
-sources), of that second where both are dated: the own source tells what else was said in these words. Where only copies
-told it, they keep out what the own source tells, with as much of the reply as there was.
-What is not recognised is a copy in another session, under other ids and without times, that was made in the middle of
-the reply, and a short one without times that a copy tells anew under another id.
+and however it grows, whichever reply it got (so other replies to the same turn are forgotten with it); its words with
+its own time, for copies under other ids; where its texts are long enough to be unmistakable, its words with as much of
+the reply as there was, for copies without ids and times, such as exports; and its words with its session. Where that's
+own source told it, they keep out copies of the session alone (secondary sources), of that second where both are dated:
+the own source tells what else was said in these words. Where only copies told it, they keep out what the own source
+tells, with as much of the reply as there was. What is not recognised is a copy in another session, under other ids and
+without times, that was made in the middle of the reply, and a short one without times that a copy tells anew under
+another id.
 
 There are no tombstones for sessions, projects, files or times. To forget is to forget what is there now: what is said
 there later is new, and is kept.
@@ -25,6 +26,7 @@ from typing import Literal
 from msgspec import Struct
 
 from palace_daemon.model import Exchange
+from palace_daemon.store import variants
 from palace_daemon.store.sqlite import Connection, batches
 
 Kind = Literal["key", "time", "text", "words", "copy", "session", "title"]
@@ -51,7 +53,9 @@ def add(connection: Connection, exchange_ids: Sequence[int], forgotten_at: int) 
     for batch in batches(list(exchange_ids)):
         marks = ",".join("?" * len(batch))
         keys = connection.execute(f"SELECT key FROM exchange_keys WHERE exchange_id IN ({marks})", batch)
-        rows += [("key", _digest("key", key), 0, b"", forgotten_at) for (key,) in keys]
+        # The plain key as well: where no other way is stored, a file tells this one under it.
+        names = {name for (key,) in keys for name in (key, variants.family_of(key))}
+        rows += [("key", _digest("key", name), 0, b"", forgotten_at) for name in sorted(names)]
         sessions = connection.execute(
             f"SELECT DISTINCT s.agent, s.native_id FROM sessions s JOIN provenance p ON p.session_id=s.id"
             f" WHERE p.exchange_id IN ({marks})",

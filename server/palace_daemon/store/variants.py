@@ -23,6 +23,13 @@ VARIANT = "~"
 """Stands before the name of a variant in its key."""
 _AFTER_ALL = "~"
 """Sorts behind the hexadecimal name of every variant."""
+_SAID_THEN = (
+    "SELECT o.id FROM exchanges e JOIN sessions s ON s.id=e.session_id"
+    " JOIN exchanges o ON o.user_hash=e.user_hash AND o.started_at=e.started_at JOIN sessions t ON t.id=o.session_id"
+    " WHERE e.id=? AND e.user_text<>'' AND e.time_quality='exact' AND e.user_kind NOT IN ('automated', 'note')"
+    " AND o.time_quality='exact' AND o.user_kind NOT IN ('automated', 'note') AND t.agent=s.agent"
+)
+"""What :func:`copies` returns, of a stored exchange."""
 _PLACEHOLDER = re.compile(r"\[redacted:[a-z0-9-]{2,32}\]")
 
 
@@ -81,6 +88,21 @@ def copies(connection: Connection, exchange: Exchange) -> list[tuple[int, int]]:
         (content_hash(exchange.user_text), exchange.started_at, exchange.agent, exchange.session_id),
     ).fetchall()
     return rows
+
+
+def with_ways(connection: Connection, exchange_ids: Sequence[int]) -> list[int]:
+    """Return the exchanges, and behind them those with the same words of the same turn, whichever way the reply went.
+
+    A tombstone of one keeps all of them out of a store that does not hold them: the other ways of its keys, and what
+    another session tells in the same words of the same moment.
+    """
+    found = set(exchange_ids)
+    for exchange_id in exchange_ids:
+        keys = connection.execute("SELECT key FROM exchange_keys WHERE exchange_id=?", (exchange_id,)).fetchall()
+        for family in {family_of(key) for (key,) in keys}:
+            found |= {way for way, _ in of_key(connection, family)}
+        found |= {row[0] for row in connection.execute(_SAID_THEN, (exchange_id,))}
+    return [*exchange_ids, *sorted(found.difference(exchange_ids))]
 
 
 def _may_be_copied(exchange: Exchange) -> bool:

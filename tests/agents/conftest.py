@@ -8,7 +8,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -17,6 +17,7 @@ from support import claude
 
 import palace_daemon
 from palace_daemon import places
+from palace_daemon.cli import main
 
 MODELS = places.models_dir()
 SAMPLES = Path(palace_daemon.__file__).parent / "samples"
@@ -99,3 +100,22 @@ def machine(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Machine]:
     yield made
     made.run("stop")
     shutil.rmtree(runtime, ignore_errors=True)
+
+
+@pytest.fixture
+def linux(isolated_home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Settings of agents lie where they do on Linux, below the home of the test."""
+    for name in ("CLAUDE_CONFIG_DIR", "CODEX_HOME", "GEMINI_CLI_HOME", "PALACE_HOME", "XDG_CONFIG_HOME"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setattr(sys, "platform", "linux")
+
+
+@pytest.fixture
+def connect(linux: None, capsys: pytest.CaptureFixture[str]) -> Callable[..., int]:
+    """Run the command, and return its exit code; what was printed before is dropped."""
+
+    def run(agent: str, *flags: str) -> int:
+        capsys.readouterr()
+        return main.run(["connect", agent, *flags])
+
+    return run

@@ -64,21 +64,7 @@ FILES: dict[str, dict[str, str]] = {
 
 Connect = Callable[..., int]
 
-
-@pytest.fixture(autouse=True)
-def where(isolated_home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in ("CLAUDE_CONFIG_DIR", "CODEX_HOME", "GEMINI_CLI_HOME", "PALACE_HOME", "XDG_CONFIG_HOME"):
-        monkeypatch.delenv(name, raising=False)
-    monkeypatch.setattr(sys, "platform", "linux")
-
-
-@pytest.fixture
-def connect(capsys: pytest.CaptureFixture[str]) -> Connect:
-    def run(agent: str, *flags: str) -> int:
-        capsys.readouterr()
-        return main.run(["connect", agent, *flags])
-
-    return run
+pytestmark = pytest.mark.usefixtures("linux")
 
 
 def laid_out(home: Path, agent: str, change: Callable[[str], str] = lambda text: text) -> dict[Path, bytes]:

@@ -18,23 +18,9 @@ from palace_daemon.agents import jsonc, settings, settings_files
 from palace_daemon.cli import main
 from palace_daemon.errors import ConfigError
 
+pytestmark = pytest.mark.usefixtures("linux")
+
 REMARK_BEFORE_THE_END = '{\n  "permissions": {} /* none yet */} /* end */\n'
-
-
-@pytest.fixture(autouse=True)
-def where(isolated_home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in ("CLAUDE_CONFIG_DIR", "CODEX_HOME", "GEMINI_CLI_HOME", "PALACE_HOME", "XDG_CONFIG_HOME"):
-        monkeypatch.delenv(name, raising=False)
-    monkeypatch.setattr(sys, "platform", "linux")
-
-
-@pytest.fixture
-def connect(capsys: pytest.CaptureFixture[str]) -> Connect:
-    def run(agent: str, *flags: str) -> int:
-        capsys.readouterr()
-        return main.run(["connect", agent, *flags])
-
-    return run
 
 
 def written(path: Path, text: str) -> Path:

@@ -1,10 +1,12 @@
 from __future__ import annotations
 
+import shutil
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
+from support.sound import Sound, make_sound
 
 from palace_daemon.config import Config, WatchConfig
 from palace_daemon.embed.hashing import HashingEmbedder
@@ -57,3 +59,16 @@ def make_palace(tmp_path: Path, transcripts: Path, notifier: ScriptedNotifier) -
 @pytest.fixture
 def palace(make_palace: PalaceMaker) -> LivePalace:
     return make_palace()
+
+
+@pytest.fixture(scope="module")
+def sound(tmp_path_factory: pytest.TempPathFactory) -> Sound:
+    """A store in which nothing is wrong."""
+    return make_sound(tmp_path_factory.mktemp("sound"))
+
+
+@pytest.fixture
+def data(sound: Sound, tmp_path: Path) -> Path:
+    """A copy of it, to be damaged."""
+    shutil.copytree(sound.data, tmp_path / "data")
+    return tmp_path / "data"

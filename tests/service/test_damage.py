@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import os
 import re
-import shutil
 from collections.abc import Callable
 from pathlib import Path
 
@@ -15,7 +14,7 @@ import pytest
 from support.damage import WORD, execute, leaf_of_exchanges, overwrite, root_of
 from support.dumps import logical_dump
 from support.rights import without_privileges
-from support.sound import NOTE, Sound, assert_as_before, config, failing, make_sound, mend, mine, open_palace
+from support.sound import NOTE, Sound, assert_as_before, config, failing, mend, mine, open_palace
 from support.traces import traces
 
 from palace_daemon.embed.hashing import HashingEmbedder
@@ -24,17 +23,6 @@ from palace_daemon.model import ForgetRequest, RecallQuery
 from palace_daemon.service import mending, palace
 from palace_daemon.service.build import open_read_only
 from palace_daemon.store import backups, sqlite
-
-
-@pytest.fixture(scope="module")
-def sound(tmp_path_factory: pytest.TempPathFactory) -> Sound:
-    return make_sound(tmp_path_factory.mktemp("sound"))
-
-
-@pytest.fixture
-def data(sound: Sound, tmp_path: Path) -> Path:
-    shutil.copytree(sound.data, tmp_path / "data")
-    return tmp_path / "data"
 
 
 def test_nothing_is_found_and_nothing_is_done_where_nothing_is_wrong(data: Path, sound: Sound) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import shutil
 from collections.abc import Callable
 from pathlib import Path
 
@@ -11,7 +10,7 @@ import pytest
 from support.claude import append, turn
 from support.damage import WORD, execute, overwrite, root_of
 from support.dumps import logical_dump
-from support.sound import NOTE, Sound, assert_as_before, config, failing, make_sound, mend, mine, open_palace
+from support.sound import NOTE, Sound, assert_as_before, config, failing, mend, mine, open_palace
 from support.traces import traces
 
 from palace_daemon.embed.hashing import HashingEmbedder
@@ -23,17 +22,6 @@ from palace_daemon.store import backups, pages, sqlite
 QUESTION = b"Question 3 of 1?"
 ANSWER = b".Tide 5. Tide 5."
 """With the end of the question before it, as only a row of exchanges has it."""
-
-
-@pytest.fixture(scope="module")
-def sound(tmp_path_factory: pytest.TempPathFactory) -> Sound:
-    return make_sound(tmp_path_factory.mktemp("sound"))
-
-
-@pytest.fixture
-def data(sound: Sound, tmp_path: Path) -> Path:
-    shutil.copytree(sound.data, tmp_path / "data")
-    return tmp_path / "data"
 
 
 @pytest.fixture

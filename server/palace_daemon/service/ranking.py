@@ -64,7 +64,7 @@ class Words:
         self.terms: list[rank.Term] = []
         for term in dict.fromkeys(terms):
             check(stop)
-            is_named = np.array([term in names for names in projects], np.bool_)
+            is_named = np.array([term in own for own in projects], np.bool_)
             named = np.flatnonzero(is_named[state.projects] & scope.members) if is_named.any() else None
             held = state.common_terms.look_up(connection, state, term)
             found = self._listed(term, held, named) if isinstance(held, Listed) else self._by_row(term, held, named)

@@ -357,8 +357,23 @@ export class Workbench {
     await this.input.waitFor();
     await this.input.fill(`:${String(line)}`);
     await this.page.keyboard.press("Enter");
+    // While the number is being typed, the status bar tells the line already; keys reach the editor after the input has gone only.
+    await until("the input for the line is closed", async () => !(await this.isQuickInputOpen()));
     await until(`the cursor is in line ${String(line)}`, async () => (await this.cursor()).startsWith(`Ln ${String(line)},`));
-    if (isSelected) await this.page.keyboard.press("Shift+End");
+    if (isSelected) await this.#selectLine();
+  }
+
+  /** Selects the cursor's line; again where what the editor still had to do has taken the selection away. */
+  async #selectLine(): Promise<void> {
+    let seenSelected = 0;
+    await until("the line is selected", async () => {
+      const isSelected = (await this.cursor()).includes("selected");
+      seenSelected = isSelected ? seenSelected + 1 : 0;
+      if (isSelected) return seenSelected > 2;
+      await this.page.keyboard.press("Home");
+      await this.page.keyboard.press("Shift+End");
+      return false;
+    }, { seen: () => this.cursor() });
   }
 
   async close(): Promise<void> {

@@ -117,7 +117,8 @@ def restart(found: Found) -> dict[str, Any] | None:
         "atMb": _mb(stop.read_bytes),
         "exchangesBefore": stop.exchanges,
         "exchangesAfter": found.words[-1].exchanges - stop.exchanges,
-        "exchangesAddedAgain": stop.exchanges + found.added - found.words[-1].exchanges,
+        # A daemon reads on by itself when it starts; what it adds before somebody listens is not told.
+        "exchangesAddedAgain": max(0, stop.exchanges + found.added - found.words[-1].exchanges),
         "exchangesReplacedAfter": found.replaced,
         "vectorsAddedAgain": max(0, stop.vectors + found.vectors_added - found.vectors[-1].vectors),
         "downS": stop.down_s,

@@ -7,8 +7,8 @@ import pytest
 from support.claude import append, turn
 
 from palace_daemon.model import MineReport, Progress
-from palace_daemon.service import mining
-from palace_daemon.service.pace import FILE_BYTES, Backlog, bytes_left, eta_s
+from palace_daemon.service import mining, pace
+from palace_daemon.service.pace import FILE_BYTES, Backlog, Countdown, bytes_left
 from palace_daemon.service.queue import Job
 
 BIG = 500 << 20
@@ -22,14 +22,16 @@ def test_the_time_left_of_one_large_file_among_small_ones_goes_by_bytes() -> Non
         backlog.finish(f"/{number}", is_idle=False)
     small = 99 * (SMALL + FILE_BYTES)
     assert (backlog.done, backlog.total) == (small, small + BIG + FILE_BYTES)
-    left = eta_s(2.0, backlog.done, backlog.total)
+    countdown = Countdown()
+    countdown.eta_s(10.0, FILE_BYTES, backlog.total)
+    left = countdown.eta_s(12.0, backlog.done, backlog.total)
     assert left == pytest.approx(2.0 * BIG / small, rel=0.01), "not two hundredths of a second"
     backlog.read_on("/big", 0.25)
     assert backlog.total - backlog.done == FILE_BYTES + BIG // 4
     backlog.read_on("/big", 0.5)
     assert backlog.total - backlog.done == FILE_BYTES + BIG // 4, "what is done stays done"
     backlog.finish("/big", is_idle=False)
-    assert (backlog.done, eta_s(9.0, backlog.done, backlog.total)) == (backlog.total, 0.0)
+    assert (backlog.done, countdown.eta_s(19.0, backlog.done, backlog.total)) == (backlog.total, 0.0)
 
 
 @pytest.mark.parametrize(("size", "read", "left"), [(900, 0, 900), (900, 600, 300), (900, 900, 0), (900, 2_000, 0)])
@@ -41,7 +43,23 @@ def test_what_held_nothing_new_says_nothing_of_the_pace() -> None:
     backlog = Backlog({"/old": (SMALL, 0), "/new": (SMALL, SMALL)})
     backlog.finish("/old", is_idle=True)
     assert (backlog.done, backlog.total) == (0, SMALL + FILE_BYTES)
-    assert eta_s(1.0, backlog.done, backlog.total) is None
+    assert Countdown().eta_s(1.0, backlog.done, backlog.total) is None
+
+
+def test_the_time_left_goes_by_the_pace_since_the_first_work() -> None:
+    countdown = Countdown()
+    assert countdown.eta_s(0.0, 0, 1_000) is None
+    assert countdown.eta_s(60.0, 0, 1_000) is None, "a minute went by with what holds nothing new"
+    assert countdown.eta_s(60.1, 100, 1_000) is None, "a first piece has no pace"
+    assert countdown.eta_s(60.6, 150, 1_000) is None, "half a second says little"
+    assert countdown.eta_s(61.1, 200, 1_000) == pytest.approx(8.0), "100 a second, not 200 in a minute"
+    assert countdown.eta_s(69.1, 1_000, 1_000) == 0.0
+    assert countdown.eta_s(69.2, 50, 2_000) is None, "what was done has been taken back"
+    assert countdown.eta_s(71.2, 150, 2_000) == pytest.approx(37.0)
+
+
+def test_of_nothing_to_do_no_time_is_told() -> None:
+    assert Countdown().eta_s(1.0, 0, 0) is None
 
 
 def test_the_bytes_of_a_container_are_those_of_what_it_holds() -> None:
@@ -75,6 +93,7 @@ def test_what_is_told_of_a_large_file_goes_by_its_bytes(
     monkeypatch.setattr(mining, "READ_BYTES", 10_000)
     monkeypatch.setattr(mining, "SLICE_BYTES", 20_000)
     monkeypatch.setattr("palace_daemon.service.palace._WAIT_STEP_S", 0.01)
+    monkeypatch.setattr(pace, "SEEN_S", 0.0)
     append(transcripts / "big.jsonl", "".join(turn(n, f"Tide {n}?", f"Tide {n}. " * 40) for n in range(400)))
     for number in range(5):
         append(transcripts / f"{number}.jsonl", turn(number, "Gauge?", "Gauge.", session=f"s{number}"))
@@ -84,4 +103,4 @@ def test_what_is_told_of_a_large_file_goes_by_its_bytes(
     assert shares == sorted(shares)
     amid = [step for step in told if step.done == 5 and step.total == 6 and step.share and 0.1 < step.share < 0.9]
     assert len({step.share for step in amid}) > 2, "with five of six files read, most is still to do"
-    assert all(step.eta_s is not None for step in amid)
+    assert amid[-1].eta_s is not None

@@ -12,11 +12,8 @@ from palace_daemon.service.api import ProgressListener
 
 FILE_BYTES = 8_192
 """What it costs to open a file and to see what is new in it, in bytes that could be read meanwhile."""
-
-
-def eta_s(passed_s: float, done: int, total: int) -> float | None:
-    """Return how many seconds what is left of ``total`` takes; None while nothing is done."""
-    return round(passed_s * (total - done) / done, 1) if done > 0 else None
+SEEN_S = 1.0
+"""Work of less time says little of the pace."""
 
 
 def bytes_left(size: int, read: int) -> int:
@@ -25,6 +22,35 @@ def bytes_left(size: int, read: int) -> int:
     A compressed file has fewer bytes than were read of it.
     """
     return max(0, size - read)
+
+
+class Countdown:
+    """How long the rest of a job takes, at the pace since the first of its work was done. Not thread-safe.
+
+    What comes before that says nothing of the pace: a daemon that was started again looks at a thousand files in which
+    there is nothing new, or loads the model. At half of a gigabyte, counting it told eleven times what was left.
+    """
+
+    def __init__(self) -> None:
+        """Begin with nothing done."""
+        self._first: tuple[float, int] | None = None
+
+    def eta_s(self, now_s: float, done: int, total: int) -> float | None:
+        """Return the seconds left to ``total``; None until work was seen for :data:`SEEN_S`.
+
+        Args:
+            now_s: Of a clock that never goes back.
+            done: Work done so far; what takes some of it back starts the pace anew.
+            total: All work, as far as it is known.
+        """
+        if done >= total:
+            return 0.0 if total > 0 else None
+        if done > 0 and (self._first is None or done < self._first[1]):
+            self._first = (now_s, done)
+        if self._first is None:
+            return None
+        passed_s, since = now_s - self._first[0], done - self._first[1]
+        return round(passed_s * (total - done) / since, 1) if passed_s >= SEEN_S and since > 0 else None
 
 
 class Backlog:
@@ -66,11 +92,18 @@ class Backlog:
             self.done += left
 
 
-def tell(
-    on_progress: ProgressListener | None, began: float, step: Progress, work: tuple[int, int] | None = None
-) -> None:
-    """Tell a step and the time left at the pace since ``began``: that of the work, if it is not what is counted."""
-    if on_progress is not None:
-        done, total = work or (step.done, step.total)
-        share = min(1.0, done / total) if work and total > 0 else None
-        on_progress(msgspec.structs.replace(step, eta_s=eta_s(time.monotonic() - began, done, total), share=share))
+class Teller:
+    """Tells the steps of one stage of a job, and how long the rest takes. Not thread-safe."""
+
+    def __init__(self, on_progress: ProgressListener | None) -> None:
+        """Take whom to tell, if anybody."""
+        self._on_progress = on_progress
+        self._countdown = Countdown()
+
+    def tell(self, step: Progress, work: tuple[int, int] | None = None) -> None:
+        """Tell a step; the time left is that of the work, if it is not what is counted."""
+        if self._on_progress is not None:
+            done, total = work or (step.done, step.total)
+            share = min(1.0, done / total) if work and total > 0 else None
+            left_s = self._countdown.eta_s(time.monotonic(), done, total)
+            self._on_progress(msgspec.structs.replace(step, eta_s=left_s, share=share))

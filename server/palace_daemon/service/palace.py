@@ -46,7 +46,7 @@ from palace_daemon.service.mining import Outcome, SourceMiner
 from palace_daemon.service.model_host import ModelHost
 from palace_daemon.service.models import Models
 from palace_daemon.service.notes import NoteKeeper
-from palace_daemon.service.pace import bytes_left, tell
+from palace_daemon.service.pace import Teller, bytes_left
 from palace_daemon.service.porting import Porter
 from palace_daemon.service.projects import ProjectResolver
 from palace_daemon.service.queue import Job, MiningQueue
@@ -352,11 +352,11 @@ class LivePalace(Answers):
         return {path: (size, bytes_left(size, read.get(path, 0))) for path, size in sizes}
 
     def _await_job(self, job: Job, on_progress: ProgressListener | None, stop: StopSignal | None) -> None:
-        began = time.monotonic()
+        teller = Teller(on_progress)
         while not job.wait(_WAIT_STEP_S):
             self._check(stop)
-            tell(on_progress, began, Progress(stage="mine", done=job.done, total=job.total, unit="files"), job.work)
-        tell(on_progress, began, Progress(stage="mine", done=job.total, total=job.total, unit="files"))
+            teller.tell(Progress(stage="mine", done=job.done, total=job.total, unit="files"), job.work)
+        teller.tell(Progress(stage="mine", done=job.total, total=job.total, unit="files"))
 
     def _await_vectors(self, on_progress: ProgressListener | None, stop: StopSignal | None, *, is_bounded: bool) -> str:
         """Wait until all texts have vectors; returns why they have not, or an empty string.
@@ -365,7 +365,7 @@ class LivePalace(Answers):
         """
         before = self._embedding.embedded
         first = self._vectors_pending()
-        began = time.monotonic()
+        teller = Teller(on_progress)
         self._embedding.wake()
         while pending := self._vectors_pending():
             self._check(stop)
@@ -377,10 +377,10 @@ class LivePalace(Answers):
                 return reason
             # What is mined meanwhile in the background is nothing that a bounded wait waits for.
             total = first if is_bounded else done + pending
-            tell(on_progress, began, Progress(stage="embed", done=done, total=total, unit="texts"))
+            teller.tell(Progress(stage="embed", done=done, total=total, unit="texts"))
             time.sleep(_WAIT_STEP_S)
         done = self._embedding.embedded - before
-        tell(on_progress, began, Progress(stage="embed", done=done, total=done, unit="texts"))
+        teller.tell(Progress(stage="embed", done=done, total=done, unit="texts"))
         return ""
 
     def _vectors_pending(self) -> int:

@@ -53,7 +53,7 @@ def test_while_vectors_are_coming_a_snapshot_is_as_if_there_were_none(store: Any
     store.use_model("m")
     tell(store, save, 12)
     made = Mirror()
-    made.fill_later()
+    made.fill_later(lambda: None)
     with store.read() as connection:
         early = made.at(connection)
     assert early is not None
@@ -85,7 +85,7 @@ def test_changes_amid_the_filling_are_followed_in_any_history(store: Any, save: 
     dice = random.Random(4)
     for _ in range(25):
         made = Mirror()
-        made.fill_later()
+        made.fill_later(lambda: None)
         while step(store, made):
             roll = dice.random()
             name = str(dice.randrange(12))
@@ -111,7 +111,7 @@ def test_a_small_store_is_loaded_at_once(store: Any, save: Any, monkeypatch: pyt
     store.use_model("m")
     tell(store, save, 12)
     made = Mirror()
-    made.fill_later()
+    made.fill_later(lambda: None)
     with store.read() as connection:
         snapshot = made.at(connection)
         assert snapshot is not None
@@ -123,22 +123,38 @@ def test_a_model_that_changes_amid_the_filling_has_its_own_vectors_filled_in(sto
     store.use_model("m")
     tell(store, save, 12)
     made = Mirror()
-    made.fill_later()
+    made.fill_later(lambda: None)
     assert step(store, made)
     store.use_model("n")
     embed_pending(store, random.Random(5), 1_000, "n")
     assert_whole(store, made)
 
 
-def test_what_is_loaded_after_the_filling_waits_for_nobody(store: Any, save: Any) -> None:
+def test_what_is_loaded_anew_later_calls_for_its_vectors_again(store: Any, save: Any) -> None:
     store.use_model("m")
     tell(store, save, 12)
     made = Mirror()
-    made.fill_later()
-    while step(store, made):
-        pass
+    calls: list[str] = []
+    made.fill_later(lambda: calls.append("fill"))
+    assert_whole(store, made)
+    assert calls == ["fill"]
     store.use_model("n")
     embed_pending(store, random.Random(5), 1_000, "n")
+    with store.read() as connection:
+        snapshot = made.at(connection)
+    assert snapshot is not None
+    assert snapshot.is_filling
+    assert calls == ["fill", "fill"]
+    assert_whole(store, made)
+
+
+def test_without_somebody_who_fills_all_is_loaded_at_once(store: Any, save: Any) -> None:
+    store.use_model("m")
+    tell(store, save, 12)
+    made = Mirror()
+    made.fill_later(lambda: None)
+    assert step(store, made)
+    made.drop()
     with store.read() as connection:
         snapshot = made.at(connection)
     assert snapshot is not None
@@ -152,7 +168,7 @@ def test_a_failure_of_another_thread_amid_the_filling_is_made_good(
     store.use_model("m")
     tell(store, save, 12)
     made = Mirror()
-    made.fill_later()
+    made.fill_later(lambda: None)
     failures = [made._let_go]  # what following does on an error
     read = filling.Filling.read
 
@@ -172,7 +188,7 @@ def test_a_filling_of_a_former_model_teaches_nobody_its_width(
     store.use_model("m")
     tell(store, save, 12)
     made = Mirror()
-    made.fill_later()
+    made.fill_later(lambda: None)
     read = filling.Filling.read
     switches = [lambda: store.use_model("n")]
 
@@ -247,6 +263,64 @@ def test_a_store_fills_its_mirror_beside_and_keeps_its_columns(
         assert view(whole) == fresh(store)
 
 
+def test_what_is_committed_is_followed_though_nobody_asks(
+    open_store: Any, save: Any, wait_until: Callable[..., None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(loading, "_PAUSE_S", 0.01)
+    store = open_store()
+    store.load_words()
+    store.load_beside()
+    store.use_model("m")
+    tell(store, save, 12)
+
+    def is_followed() -> bool:
+        with store.read() as connection:
+            (generation,) = connection.execute("SELECT generation FROM state").fetchone()
+        return bool(store._mirror._snapshot.generation == generation)
+
+    wait_until(is_followed)
+    assert view(store._mirror._snapshot) == fresh(store)
+
+
+def test_after_a_switch_of_models_the_vectors_are_read_beside_those_who_ask(
+    open_store: Any, save: Any, wait_until: Callable[..., None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(loading, "_PAUSE_S", 30.0)  # who asks comes first, and does not wait for this
+    store = open_store()
+    store.use_model("m")
+    tell(store, save, 12)
+    store.load_words()
+    store.load_beside()
+    wait_until(lambda: not store._mirror._snapshot.is_filling)
+    store.use_model("n")
+    embed_pending(store, random.Random(5), 1_000, "n")
+    with store.read_with_drawers() as (_, snapshot):
+        assert snapshot.model == "n"
+    wait_until(lambda: store._mirror._snapshot.model == "n" and not store._mirror._snapshot.is_filling)
+    assert view(store._mirror._snapshot) == fresh(store)
+
+
+def test_following_goes_on_after_a_failure(
+    open_store: Any, save: Any, wait_until: Callable[..., None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(loading, "_PAUSE_S", 0.01)
+    monkeypatch.setattr(loading, "_LOOK_S", 0.05)
+    store = open_store()
+    store.use_model("m")
+    store.load_words()
+    fill, failures = Mirror.fill, [MemoryError()]
+
+    def fill_or_fail(made: Mirror, connection: Any) -> bool:
+        if failures:
+            raise failures.pop()
+        return fill(made, connection)
+
+    monkeypatch.setattr(Mirror, "fill", fill_or_fail)
+    store.load_beside()
+    tell(store, save, 12)
+    wait_until(lambda: store._mirror.is_filled_later and len(store._mirror._snapshot.drawers) == 12)
+
+
 def test_closing_amid_the_filling_ends_the_thread(open_store: Any, save: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     store = open_store()
     store.use_model("m")
@@ -279,7 +353,7 @@ def test_an_unforeseen_failure_leaves_nobody_with_words_alone(
 
     monkeypatch.setattr(filling.Filling, "read", read_or_fail)
     store.load_beside()
-    wait_until(lambda: not store._mirror._is_filled_later)
+    wait_until(lambda: not store._mirror.is_filled_later)
     with store.read_with_drawers() as (_, snapshot):
         assert view(snapshot) == fresh(store)
         assert snapshot.has_vector.all()
@@ -299,7 +373,7 @@ def test_where_the_vectors_cannot_be_read_whoever_asks_hears_why(
     monkeypatch.setattr(filling.Filling, "read", fail)
     beside.start()
     try:
-        wait_until(lambda: not made._is_filled_later)
+        wait_until(lambda: not made.is_filled_later)
         for _ in range(2):
             with store.read() as connection, pytest.raises(StoreDamagedError, match="a page is damaged"):
                 made.at(connection)

@@ -9,12 +9,13 @@ dies. So a change costs what it changes, however large the store is, and snapsho
 
 Loading everything takes what is told of drawers and statements first, from a copy if there is one (see
 :mod:`palace_daemon.store.kept_columns`), then the vectors, which are most of it. Where somebody calls
-:meth:`Mirror.fill` beside those who ask, questions need not wait for the vectors.
+:meth:`Mirror.fill` beside those who ask, questions need not wait for the vectors, nor for much of what changed.
 """
 
 from __future__ import annotations
 
 import threading
+from collections.abc import Callable
 
 from palace_daemon.store import drawer_mirror, kept_columns, spaces, statement_mirror
 from palace_daemon.store.filling import Filling
@@ -46,16 +47,25 @@ class Mirror:
         self._told_once = Once()
         self._widths = Widths(self._told_once)
         self._snapshot = NO_DRAWERS
-        self._is_filled_later = False
+        self._wake_filler: Callable[[], None] | None = None
         self._filling: Filling | None = None
         """What is still to come of what was loaded."""
         self._kept_at: int | None = None
         """What had changed when the columns were kept; None where they are not."""
         self._offered, self._offered_at = self._drawers, 0
 
-    def fill_later(self) -> None:
-        """Promise to call :meth:`fill` until there is no more: then the first load leaves the vectors to it."""
-        self._is_filled_later = True
+    def fill_later(self, wake: Callable[[], None]) -> None:
+        """Leave the vectors of a large store to somebody who calls :meth:`fill`, until there is no more.
+
+        ``wake`` is called each time that there are some, by whoever asked; it must neither block nor raise.
+        """
+        with self._lock:
+            self._wake_filler = wake
+
+    @property
+    def is_filled_later(self) -> bool:
+        """Whether vectors are left to :meth:`fill`, as they are until :meth:`drop`."""
+        return self._wake_filler is not None
 
     def at(self, connection: Connection) -> Snapshot | None:
         """Return the state of the caller's transaction, or None if the mirror is already past it.
@@ -69,27 +79,26 @@ class Mirror:
             return self._at(connection)
 
     def fill(self, connection: Connection) -> bool:
-        """Read some of the vectors that are still to come; return whether there may be more. Call it from one thread.
+        """Bring the mirror up and read some vectors that are still to come; return whether there may be more.
 
-        Each call may be in a transaction of its own. With the last of them the snapshot has them all.
+        Call it from one thread. Each call may be in a transaction of its own. With the last of them the snapshot has
+        all vectors.
         """
         with self._lock:
             filling = self._filling if self._at(connection) is not None else None
             if self._filling is None:
-                self._is_filled_later = False
                 return False
         if filling is None:  # another thread is past this transaction
             return True
         batch = filling.read(connection)
         with self._lock:
-            if self._filling is filling:
-                if batch is not None:
-                    filling.put(batch)
-                elif self._at(connection) is not None and self._filling is filling:
-                    # What was read may be of this transaction: the state that shows it must not be an older one.
-                    self._finish_filling()
-            self._is_filled_later &= self._filling is not None
-            return self._is_filled_later
+            if self._filling is filling and batch is not None:
+                filling.put(batch)
+            elif self._filling is filling and self._at(connection) is not None and self._filling is filling:
+                # What was read may be of this transaction: the state that shows it must not be an older one.
+                self._finish_filling()
+                return False
+            return True
 
     def worth_keeping(self, *, is_kept: bool) -> kept_columns.Columns | None:
         """Return what to keep, where that would shorten the next start; :meth:`was_kept` is to follow.
@@ -113,9 +122,9 @@ class Mirror:
                 self._kept_at = self._offered_at
 
     def drop(self) -> None:
-        """Hold nothing any more: the next :meth:`at` loads everything, vectors included."""
+        """Hold nothing any more: from now on :meth:`at` itself loads everything, vectors included."""
         with self._lock:
-            self._is_filled_later = False
+            self._wake_filler = None
             self._let_go()
 
     def _at(self, connection: Connection) -> Snapshot | None:
@@ -164,7 +173,8 @@ class Mirror:
             self._show(since, model)
             if since != generation:
                 self._follow(connection, generation, model, since)
-            if self._is_filled_later and self._drawers.count + self._statements.count > _FEW_ROWS:
+            if self._wake_filler and self._drawers.count + self._statements.count > _FEW_ROWS:
+                self._wake_filler()
                 return
             while (batch := filling.read(connection)) is not None:
                 filling.put(batch)

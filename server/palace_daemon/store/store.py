@@ -111,7 +111,7 @@ class Store(_Readable):
         self._exchanges = ExchangeStore(self._drawers, project_of, ignores_project)
         self.ignores_project = ignores_project
         self._loading: Loading | None = None
-        self._writer = Writer(path)
+        self._writer = Writer(path, self._follow)
         try:
             self._writer.run(self._prepare)
         except BaseException:
@@ -142,18 +142,22 @@ class Store(_Readable):
 
     def load_words(self) -> None:
         """Load what answers by words need; the vectors of a large store are left to :meth:`load_beside`."""
-        self._mirror.fill_later()
+        self._loading = self._loading or Loading(self._mirror, self._readers, self._keep)
         with self.read_with_drawers():
             pass
 
     def load_beside(self) -> None:
-        """Have a thread load the vectors of a large store; until it has, questions are answered by words alone.
+        """Have a thread load the vectors of a large store, and follow what is committed from then on.
 
-        Without this the first question waits for them. Once is enough.
+        Until it has, questions are answered by words alone; without this the first question waits for them, and each
+        one for what changed since the last. Once is enough.
         """
-        if self._loading is None:
-            self._loading = Loading(self._mirror, self._readers, self._keep)
-            self._loading.start()
+        self._loading = self._loading or Loading(self._mirror, self._readers, self._keep)
+        self._loading.start()
+
+    def _follow(self) -> None:
+        if self._loading is not None:
+            self._loading.follow()
 
     def _keep(self, packed: kept_columns.Packed) -> bool:
         return self._writer.run(lambda connection: kept_columns.save(connection, packed))

@@ -28,13 +28,16 @@ _Task = tuple[Callable[[sqlite.Connection], Any], "Future[Any]", bool]
 class Writer:
     """Owns the read-write connection. Thread-safe."""
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, on_commit: Callable[[], None] = lambda: None) -> None:
         """Open ``path``, migrate it and start the thread; a repair that was broken off is finished first.
+
+        ``on_commit`` is called after each commit by the thread that writes; it must neither block nor raise.
 
         Raises:
             StoreError: The file cannot be opened or is of a newer version.
         """
         self.path = path
+        self._on_commit = on_commit
         salvage.finish(path)
         self._connection = sqlite.open_writer(path)
         try:
@@ -103,6 +106,7 @@ class Writer:
                 if self._connection.in_transaction:
                     self._connection.execute("ROLLBACK")
                 raise
+        self._on_commit()
         return result
 
     def _bare(self, work: Callable[[sqlite.Connection], T]) -> T:

@@ -337,20 +337,27 @@ def test_a_bounded_wait_does_not_count_what_is_mined_behind_it(
     palace: Any, transcripts: Path, wait_until: WaitUntil, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     embed = HashingEmbedder.embed_passages
+    steps: list[Progress] = []
+    waits = ["for the first batch"]
 
-    def embed_when_all_is_mined(*args: Any, **options: Any) -> Any:
-        wait_until(lambda: len(questions(palace)) == 40)
+    def told() -> list[Progress]:
+        return [step for step in list(steps) if step.stage == "embed"]
+
+    def embed_when_all_is_mined_and_told(*args: Any, **options: Any) -> Any:
+        if waits:
+            waits.pop()
+            wait_until(lambda: len(questions(palace)) == 40)
+            before = len(told())
+            wait_until(lambda: len(told()) > before + 1)
         return embed(*args, **options)
 
-    monkeypatch.setattr(HashingEmbedder, "embed_passages", embed_when_all_is_mined)
+    monkeypatch.setattr(HashingEmbedder, "embed_passages", embed_when_all_is_mined_and_told)
     for number in range(40):
         path = transcripts / f"{number}.jsonl"
         append(path, turn(1, f"Q{number}?", "A.", session=f"s{number}"))
         os.utime(path, (1_000 + number, 1_000 + number))
-    steps: list[Progress] = []
     palace.mine([str(transcripts)], wait=True, newest=2, on_progress=steps.append)
-    embedded = [step for step in steps if step.stage == "embed"]
-    assert len(embedded) > 2
+    embedded = told()
     assert len({step.total for step in embedded[:-1]}) == 1
     assert embedded[-1].done == embedded[-1].total
 

@@ -80,7 +80,6 @@ def state(kind: str, count: int, seed: int) -> Snapshot:
         died_at=np.where(dice.random(count) < 0.1, 4, NEVER),
         embedded_at=np.where(lacks, NEVER, 1),
         newest_rows=np.concatenate([[-1], rows]),
-        exchange_limit=int(max(exchanges.max(), owners.max())) + 1,
         vectors=matrix.of_vectors(np.where(lacks[:, None], np.float32(0.0), shown)),
         statements=statement_mirror.of_vectors(owners, dice.random(len(owners)) < 0.3, cloud(kind, len(owners), dice)),
         project_names=("/work/lamp",),

@@ -24,11 +24,19 @@ def vectors(count: int, dim: int, seed: int = 0) -> Float32:
     return np.asarray(drawn / np.linalg.norm(drawn, axis=1, keepdims=True), np.float32)
 
 
-def all_products(view: matrix.View, asked: matrix.Question) -> Float32:
-    found = np.zeros(len(view.scales), np.float32)
-    for piece in view.pieces(asked, found):
+def all_most(view: matrix.View, asked: matrix.Question) -> Float32:
+    most = np.zeros(len(view.scales), np.float32)
+    for piece in view.pieces(asked, most):
         piece()
-    return view.scaled(asked, found)
+    return most
+
+
+def all_products(view: matrix.View, asked: matrix.Question) -> Float32:
+    return view.products(asked, np.arange(len(view.scales)))
+
+
+def all_errors(view: matrix.View, asked: matrix.Question) -> Float32:
+    return view.errors_of(asked, np.arange(len(view.scales)))
 
 
 @given(hnp.arrays(np.float32, (3, 5), elements=_NUMBERS), hnp.arrays(np.float32, (5,), elements=_NUMBERS))
@@ -36,7 +44,8 @@ def test_a_product_is_never_further_off_than_it_says(rows: Float32, query: Float
     view, asked = matrix.of_vectors(rows), matrix.question(query)
     found = all_products(view, asked)
     true = rows.astype(np.float64) @ query.astype(np.float64)
-    assert (np.abs(found - true) <= view.errors_of(asked) + 1e-5).all()
+    assert (np.abs(found - true) <= all_errors(view, asked) + 1e-5).all()
+    assert (true <= all_most(view, asked) + 1e-5).all()
     near = (view.near(np.arange(3)) @ query).astype(np.float64)
     assert (np.abs(near - true) <= view.errors * asked.length + 1e-5).all()
 
@@ -55,27 +64,26 @@ def test_a_product_is_never_further_off_than_it_says(rows: Float32, query: Float
 def test_errors_are_small_for_vectors_of_length_one(rows: Float32) -> None:
     view, asked = matrix.of_vectors(rows), matrix.question(vectors(1, 384, seed=9)[0])
     true = rows.astype(np.float64) @ asked.vector.astype(np.float64)
-    off = view.errors_of(asked)
+    off = all_errors(view, asked)
     assert (np.abs(all_products(view, asked) - true) <= off + 1e-6).all()
     assert off.max() < 0.06
 
 
-def test_all_rows_and_few_rows_have_the_same_products(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_all_rows_and_few_rows_have_the_same_bounds(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(matrix, "CHUNK_ROWS", 16)
     view, asked = matrix.of_vectors(vectors(100, 24)), matrix.question(vectors(1, 24, seed=1)[0])
     assert len(view.chunks) == 7
-    whole = all_products(view, asked)
+    whole = all_most(view, asked)
     for rows in (np.array([99, 3, 3, 50]), np.arange(100), np.empty(0, np.int64)):
-        assert view.products(asked, rows).tobytes() == whole[rows].tobytes()
-        assert view.errors_of(asked, rows).tobytes() == view.errors_of(asked)[rows].tobytes()
+        assert (view.products(asked, rows) + view.errors_of(asked, rows)).tobytes() == whole[rows].tobytes()
 
 
 def test_numpy_alone_gives_the_same_bits(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(matrix, "kernels", pytest.importorskip("numkong", exc_type=ImportError))
     view, asked = matrix.of_vectors(vectors(1_000, 384)), matrix.question(vectors(1, 384, seed=1)[0])
-    found = all_products(view, asked)
+    found = all_most(view, asked)
     monkeypatch.setattr(matrix, "kernels", None)
-    assert all_products(view, asked).tobytes() == found.tobytes()
+    assert all_most(view, asked).tobytes() == found.tobytes()
 
 
 def test_a_library_is_used_only_if_it_multiplies_right_here(caplog: pytest.LogCaptureFixture) -> None:
@@ -105,7 +113,7 @@ def test_a_damaged_vector_counts_as_zero_and_harms_no_other(bad: float) -> None:
     found = all_products(view, asked)
     assert found[1] == 0.0
     assert found[0] == pytest.approx(1.0, abs=0.02)
-    assert np.isfinite(view.errors_of(asked)).all()
+    assert np.isfinite(all_most(view, asked)).all()
 
 
 def test_rows_that_come_later_show_in_no_older_view(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -114,9 +122,9 @@ def test_rows_that_come_later_show_in_no_older_view(monkeypatch: pytest.MonkeyPa
     rows = vectors(11, 8)
     made.put(np.arange(3), np.arange(3), rows[:3])
     view = made.view()
-    before = all_products(view, matrix.question(rows[0])).tolist()
+    before = all_most(view, matrix.question(rows[0])).tolist()
     made.put(np.arange(3, 11), np.arange(3, 11), rows[3:])
-    assert all_products(view, matrix.question(rows[0])).tolist() == before
+    assert all_most(view, matrix.question(rows[0])).tolist() == before
     assert made.view().near(np.array([10, 2]))[0] == pytest.approx(rows[10], abs=0.01)
 
 
@@ -128,9 +136,18 @@ def test_rows_behind_the_last_chunk_that_has_a_vector_can_be_asked_for(monkeypat
     made.reach(9)
     view, asked = made.view(), matrix.question(rows[0])
     wanted = np.array([8, 0, 4])
-    assert view.products(asked, wanted).tolist() == all_products(view, asked)[wanted].tolist()
+    assert (view.products(asked, wanted) + view.errors_of(asked, wanted)).tolist() == all_most(view, asked)[
+        wanted
+    ].tolist()
     assert view.products(asked, wanted)[[0, 2]].tolist() == [0.0, 0.0]
     assert not view.near(wanted)[[0, 2]].any()
+
+
+def test_a_chunk_begins_with_a_large_page() -> None:
+    chunk = matrix._new_chunk(24)
+    assert chunk.shape == (matrix.CHUNK_ROWS, 24)
+    assert chunk.ctypes.data % matrix._LARGE_PAGE_BYTES == 0
+    assert not chunk.any()
 
 
 def save_vectors(store: Any, rows: Float32) -> None:

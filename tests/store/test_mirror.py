@@ -306,7 +306,7 @@ def test_statements_say_whether_they_are_wishes(store: Any, save: Any) -> None:
         assert [is_wish for _, is_wish, _ in said(snapshot)].count(True) == 1
         held = snapshot.statements
         most = np.array([0.25, 0.5], np.float32)[held.is_wish.astype(np.int64)]
-        assert held.by_exchange(most, snapshot.exchange_limit)[snapshot.exchanges].tolist() == [0.5]
+        assert held.best(most)[snapshot.runs].tolist() == [0.5]
 
 
 def test_following_statements_equals_loading_anew_in_any_history(
@@ -345,7 +345,8 @@ def test_an_exchange_that_vanishes_takes_its_statements_and_leaves_the_others(st
     with store.read_with_drawers() as (_, snapshot):
         assert said(snapshot) == said_fresh(store) == []
         nothing = np.zeros(len(snapshot.statements.runs), np.float32)
-        assert set(snapshot.statements.by_exchange(nothing, snapshot.exchange_limit).tolist()) == {-1.0}
+        assert set(snapshot.statements.best(nothing)[snapshot.runs].tolist()) <= {-1.0}
+        assert set(snapshot.statements.runs_of(np.arange(5)).tolist()) == {-1}
 
 
 def test_another_exchange_under_the_id_of_one_that_vanished_has_its_own_statements(store: Any, save: Any) -> None:

@@ -54,7 +54,7 @@ def fresh(store: Any) -> dict[int, tuple[Any, ...]]:
 def said(snapshot: Snapshot) -> list[tuple[int, bool, list[float]]]:
     """Return the living statements: exchange, whether a wish, vector."""
     held = snapshot.statements
-    exchanges = np.arange(snapshot.exchange_limit + 3)
+    exchanges = np.arange(len(held.newest_runs) + 3)
     rows, owners = held.rows(exchanges)
     vectors = held.vectors.near(rows).tolist()
     return sorted(zip(exchanges[owners].tolist(), held.is_wish[rows].tolist(), vectors, strict=True))

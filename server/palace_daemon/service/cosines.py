@@ -70,15 +70,14 @@ class Cosines:
         self._scope = scope
         self._wishes = wishes
         self._vectors, self._statements = scope.state.vectors, scope.state.statements
-        self._said_most: Float32 | None = None
-        self._drawers_found = np.zeros(len(self._vectors.scales) if scope.is_whole else 0, np.float32)
-        self._said_found = np.zeros(len(self._statements.runs) if scope.is_whole else 0, np.float32)
+        self._drawers_most = np.zeros(len(self._vectors.scales) if scope.is_whole else 0, np.float32)
+        self._said_most = np.zeros(len(self._statements.runs) if scope.is_whole else 0, np.float32)
         self._scan = Scan(lambda: matrix.question(embed()), self._pieces)
 
     def _pieces(self, asked: matrix.Question) -> Sequence[Piece]:
         return [
-            *self._vectors.pieces(asked, self._drawers_found),
-            *self._statements.vectors.pieces(asked, self._said_found),
+            *self._vectors.pieces(asked, self._drawers_most),
+            *self._statements.vectors.pieces(asked, self._said_most),
         ]
 
     @functools.cached_property
@@ -86,12 +85,16 @@ class Cosines:
         """The question, when all is scanned."""
         return self._scan.finish()
 
-    def drawers(self) -> tuple[Float32, Float32]:
-        """Return float32 ``[k]`` twice: the cosine of each drawer in scope, and the most that it can be off by."""
+    def drawers(self) -> Float32:
+        """Return float32 ``[k]``: what the cosine of each drawer in scope is at most."""
         asked, rows = self._asked, self._scope.rows
         if rows is None:
-            return self._vectors.scaled(asked, self._drawers_found), self._vectors.errors_of(asked)
-        return self._vectors.products(asked, rows), self._vectors.errors_of(asked, rows)
+            return self._drawers_most
+        return self._vectors.products(asked, rows) + self._vectors.errors_of(asked, rows)
+
+    def rounded(self, most: Float32, places: Rows) -> Float32:
+        """Return float32 ``[k]``: the cosines of some drawers' rounded vectors, ``most`` being of all in scope."""
+        return most[places] - self._vectors.errors_of(self._asked, self._scope.rows_at(places))
 
     def stated(self) -> tuple[Float32, Float32 | None]:
         """Return float32 ``[k]``: what the best cosine of what is stated in the exchange of each is at most.
@@ -100,14 +103,11 @@ class Cosines:
         """
         scope, said, asked = self._scope, self._statements, self._asked
         if scope.is_whole:
-            most = said.vectors.scaled(asked, self._said_found)
-            most += said.vectors.errors_of(asked)
-            self._said_most = most
-            stated = said.by_exchange(most, scope.state.exchange_limit)[scope.exchanges]
+            runs = scope.state.runs
+            stated = said.best(self._said_most)[runs]
             if not self._wishes:
                 return stated, None
-            wished = np.where(said.is_wish, most, np.float32(-1.0))
-            return stated, said.by_exchange(wished, scope.state.exchange_limit)[scope.exchanges]
+            return stated, said.best(np.where(said.is_wish, self._said_most, np.float32(-1.0)))[runs]
         wanted, which = np.unique(scope.exchanges, return_inverse=True)
         rows, owners = said.rows(wanted)
         most = said.vectors.products(asked, rows) + said.vectors.errors_of(asked, rows)
@@ -155,7 +155,7 @@ class Cosines:
         """Return the statements that can be the best of the exchanges of the drawers at ``places``."""
         wanted, which = np.unique(self._scope.exchanges[places], return_inverse=True)
         said = _Said(*self._statements.rows(wanted), len(wanted), which)
-        if self._said_most is None:
+        if not self._scope.is_whole:
             return said
         most = self._said_most[said.rows]
         off = self._statements.vectors.errors_of(self._asked, said.rows)

@@ -129,9 +129,8 @@ def evidence(
     most = stated = wished = None
     typical = 0.0
     if cosines is not None:
-        most, off = cosines.drawers()
+        most = cosines.drawers()
         typical = _typical(connection, scope, words, cosines, most)
-        most += off
         stated, wished = cosines.stated()
     return rank.Evidence(
         in_scope=scope.in_scope,
@@ -148,13 +147,13 @@ def evidence(
     )
 
 
-def _typical(connection: Connection, scope: Scope, words: Words, cosines: Cosines, rounded: Float32) -> float:
+def _typical(connection: Connection, scope: Scope, words: Words, cosines: Cosines, most: Float32) -> float:
     """Return what stands for the cosine of drawers that lack a vector; of many the rounded vectors tell well enough."""
     if scope.has_vector[scope.in_scope].all():
         return 0.0
     known = np.flatnonzero(scope.has_vector & words.matches)
     if len(known) > TYPICAL_READ_MAX:
-        return rank.typical_cosine(rounded[known])
+        return rank.typical_cosine(cosines.rounded(most, known))
     return rank.typical_cosine(cosines.drawers_exactly(connection, known))
 
 

@@ -233,7 +233,6 @@ class Kept:
             newest_rows=self._newest_rows.view(),
             former_rows=self._former_rows,
             common_terms=self._common_terms,
-            exchange_limit=max(self._counts.count, statements.newest_runs.shape[0]),
             vectors=matrix.NOTHING if is_filling else self.matrix.view(),
             statements=NO_STATEMENTS if is_filling else statements,
             project_names=tuple(self._project_codes),

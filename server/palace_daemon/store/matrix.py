@@ -40,6 +40,8 @@ and then it would be the best of all for every question."""
 _CHECKED_ROWS, _CHECKED_DIMS = 41, (384, 37)
 _CACHED_ROWS = 256
 """Rows that are worked on at once: they stay in the processor's cache."""
+_LARGE_PAGE_BYTES = 2 << 20
+"""On x86-64, and on ARM with the usual pages of 4 KiB."""
 # Damage may have made a text of it, and one that is not UTF-8.
 _READ = "SELECT id, CAST(vector AS BLOB) FROM vectors WHERE id IN (SELECT value FROM json_each(?)) ORDER BY id"
 
@@ -168,19 +170,22 @@ class View(NamedTuple):
     exact: Float32 | None = None
     """The vectors themselves where they are in no store."""
 
-    def pieces(self, asked: Question, found: Float32) -> list[Callable[[], None]]:
-        """Return the work, in parts, of writing products of whole numbers into ``found`` ``[n]``."""
-        parts = (found[start : start + CHUNK_ROWS] for start in range(0, len(found), CHUNK_ROWS))
+    def pieces(self, asked: Question, most: Float32) -> list[Callable[[], None]]:
+        """Return the work, in parts, of writing into ``most`` ``[n]`` what the product with each row is at most.
+
+        Of rows that have a chunk, and to the bit what :meth:`products` and :meth:`errors_of` come to together.
+        """
+        parts = (slice(start, start + CHUNK_ROWS) for start in range(0, len(most), CHUNK_ROWS))
         return [
-            functools.partial(_multiply, asked.numbers, chunk[: len(part)], part)
+            functools.partial(self._bound, asked, chunk, part, most[part])
             for chunk, part in zip(self.chunks, parts, strict=False)
         ]
 
-    def scaled(self, asked: Question, found: Float32) -> Float32:
-        """Turn ``found``, products of whole numbers, into those of the rounded vectors."""
-        found *= self.scales
-        found *= np.float32(asked.scale)
-        return found
+    def _bound(self, asked: Question, chunk: Int8, rows: slice, most: Float32) -> None:
+        _multiply(asked.numbers, chunk[: len(most)], most)
+        most *= self.scales[rows]
+        most *= np.float32(asked.scale)
+        most += self.errors_of(asked, rows)
 
     def products(self, asked: Question, rows: Rows) -> Float32:
         """Return float32 ``[k]``: the products of rounded rows and the rounded question."""
@@ -191,11 +196,10 @@ class View(NamedTuple):
         found *= np.float32(asked.scale)
         return found
 
-    def errors_of(self, asked: Question, rows: Rows | None = None) -> Float32:
-        """Return float32 ``[n]`` or ``[k]``: the most that products of rounded vectors can be off by."""
-        errors, lengths = (self.errors, self.lengths) if rows is None else (self.errors[rows], self.lengths[rows])
-        off = errors * np.float32(asked.length)
-        off += lengths * np.float32(asked.error)
+    def errors_of(self, asked: Question, rows: Rows | slice) -> Float32:
+        """Return float32 ``[k]``: the most that :meth:`products` can be off by."""
+        off = self.errors[rows] * np.float32(asked.length)
+        off += self.lengths[rows] * np.float32(asked.error)
         return off
 
     def numbers(self, rows: Rows) -> Int8:
@@ -292,8 +296,8 @@ class Matrix:
         if not len(rows):
             return
         missing = -(-self._keys.count // CHUNK_ROWS) - len(self._chunks)
-        shape = (CHUNK_ROWS, vectors.numbers.shape[1])
-        self._chunks += tuple(np.zeros(shape, np.int8) for _ in range(max(0, missing)))
+        dim = vectors.numbers.shape[1]
+        self._chunks += tuple(_new_chunk(dim) for _ in range(max(0, missing)))
         for number in np.unique(rows // CHUNK_ROWS).tolist():
             chosen = rows // CHUNK_ROWS == number
             self._chunks[number][rows[chosen] % CHUNK_ROWS] = vectors.numbers[chosen]
@@ -306,6 +310,18 @@ class Matrix:
         return View(
             self._chunks, self._scales.view(), self._lengths.view(), self._errors.view(), self._keys.view()
         )  # fmt: skip
+
+
+def _new_chunk(dim: int) -> Int8:
+    """Return zeros ``[CHUNK_ROWS, dim]`` that begin where a large page does.
+
+    numpy asks the system for large pages, which hold only what they cover whole. A scan of 400 MB on a virtual machine
+    (Xeon, 6 runs in turns) took 0.83 of the time that it takes where the chunk begins anywhere.
+    """
+    size = CHUNK_ROWS * dim
+    room = np.zeros(size + _LARGE_PAGE_BYTES, np.int8)
+    first = -room.ctypes.data % _LARGE_PAGE_BYTES
+    return room[first : first + size].reshape(CHUNK_ROWS, dim)
 
 
 def of_vectors(vectors: Float32) -> View:

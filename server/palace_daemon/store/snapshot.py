@@ -49,8 +49,6 @@ class Snapshot:
     """The row that a drawer had before, -1 if none, by row; those of later states included."""
     common_terms: CommonTerms
     """Of these rows, and of those of later states."""
-    exchange_limit: int
-    """Above the ids of all exchanges."""
     vectors: matrix.View
     statements: Statements
     project_names: tuple[str, ...]
@@ -74,6 +72,11 @@ class Snapshot:
     def has_vector(self) -> NDArray[np.bool_]:
         """Rows with a vector."""
         return self.embedded_at <= self.generation
+
+    @functools.cached_property
+    def runs(self) -> Rows:
+        """The run of statements of each row's exchange, -1 where it has none."""
+        return self.statements.runs_of(self.exchanges)
 
     @functools.cached_property
     def ids(self) -> Rows:
@@ -119,7 +122,6 @@ NO_DRAWERS = Snapshot(
     newest_rows=_NO_ROWS,
     former_rows=Column(np.int64, -1),
     common_terms=CommonTerms(),
-    exchange_limit=0,
     vectors=matrix.NOTHING,
     statements=NO_STATEMENTS,
     project_names=(),

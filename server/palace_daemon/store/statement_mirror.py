@@ -62,18 +62,15 @@ class Statements(NamedTuple):
     former_runs: Column[np.int64]
     """The run that an exchange had before, -1 if none, by run; those of later states included."""
 
-    def by_exchange(self, values: Float32, size: int) -> Float32:
-        """Return float32 ``[size]`` by exchange id: the largest value ``[m]`` of its rows, -1 where it has none."""
-        by_run = np.full(len(self.starts), -1.0, np.float32)
-        np.maximum.at(by_run, self.runs, values)  # runs are short: a reduction of each takes twice as long
-        best = np.full(size, -1.0, np.float32)
-        is_held = self.ended_at > self.generation
-        best[self.exchanges[is_held]] = by_run[is_held]
+    def best(self, values: Float32) -> Float32:
+        """Return float32 ``[r + 1]`` by run: the largest value ``[m]`` of its rows; the last is -1, for no run."""
+        best = np.full(len(self.starts) + 1, -1.0, np.float32)
+        np.maximum.at(best, self.runs, values)  # runs are short: a reduction of each takes twice as long
         return best
 
     def rows(self, exchanges: Rows) -> tuple[Rows, Rows]:
         """Return the rows of the statements of these exchanges, and of each the place of its exchange in them."""
-        runs = self._runs_of(exchanges)
+        runs = self.runs_of(exchanges)
         owners = np.flatnonzero(runs >= 0)
         runs = runs[owners]
         starts = self.starts[runs]
@@ -83,7 +80,7 @@ class Statements(NamedTuple):
         within = np.arange(counts.sum()) - np.repeat(np.cumsum(counts) - counts, counts)
         return np.repeat(starts, counts) + within, np.repeat(owners, counts)
 
-    def _runs_of(self, exchanges: Rows) -> Rows:
+    def runs_of(self, exchanges: Rows) -> Rows:
         """Return the run of each exchange, -1 where it has none."""
         runs = last_known(self.newest_runs, self.former_runs, exchanges, len(self.starts))
         found = np.flatnonzero(runs >= 0)

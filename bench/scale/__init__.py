@@ -13,7 +13,7 @@ import itertools
 import json
 import shutil
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -24,10 +24,10 @@ from palace_daemon import places
 from palace_daemon.bench import machine, recall_processes
 from palace_daemon.bench.fingerprint import RECALL, STORING, fingerprint
 from palace_daemon.bench.results_folder import make, write
-from palace_daemon.bench.scale import build, offline, online, report, vectors
+from palace_daemon.bench.scale import build, exactness, offline, online, report, vectors
 from palace_daemon.bench.scale.clients import Filters
 from palace_daemon.bench.scale.progress import Progress
-from palace_daemon.bench.scale.questions import draw_questions
+from palace_daemon.bench.scale.questions import Question, draw_questions
 from palace_daemon.bench.scale.sessions import draw_sessions
 from palace_daemon.embed import minilm, registry
 from palace_daemon.errors import ConfigError, ModelError
@@ -50,6 +50,8 @@ class Settings(Struct, frozen=True, kw_only=True):
     seed: int = 0
     queries: int = 300
     clients: int = 8
+    checked: int = 20
+    """Questions whose first ten are compared with those of scoring every drawer exactly."""
     real: int = 1_000
     """Drawers whose vectors are real, and those of their statements."""
     rebuild: bool = True
@@ -76,6 +78,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--queries", type=int, default=usual.queries, metavar="N", help="different questions (default 300)"
     )
     parser.add_argument(
+        "--check",
+        type=int,
+        default=usual.checked,
+        metavar="N",
+        help="questions whose first ten are compared with those of scoring every drawer exactly (default 20)",
+    )
+    parser.add_argument(
         "--real", type=int, default=usual.real, metavar="N", help="drawers with real vectors (default 1000)"
     )
     parser.add_argument("--seed", type=int, default=usual.seed, metavar="N", help="of store and questions (default 0)")
@@ -91,12 +100,13 @@ def run(args: argparse.Namespace) -> int:
         ConfigError: A number is too small, or the place for results or stores cannot be written to.
         ModelError: The model is not installed.
     """
-    if min(*args.drawers, args.clients, args.queries, args.seed + 1) < 1 or args.real < 2:
-        raise ConfigError("sizes, clients and queries are at least 1, the seed 0 and --real 2")
+    if min(*args.drawers, args.clients, args.queries, args.seed + 1, args.check + 1) < 1 or args.real < 2:
+        raise ConfigError("sizes, clients and queries are at least 1, the seed and --check 0 and --real 2")
     settings = Settings(
         seed=args.seed,
         queries=args.queries,
         clients=args.clients,
+        checked=args.check,
         real=args.real,
         rebuild=not args.no_rebuild,
         stores=args.stores,
@@ -147,7 +157,7 @@ def _measure(drawers: int, settings: Settings, progress: Progress) -> dict[str, 
             filters=_filters(data),
             clients=settings.clients,
         )
-        row = {
+        row: dict[str, Any] = {
             "drawers": built.drawers,
             "exchanges": built.exchanges,
             "sessions": built.sessions,
@@ -158,9 +168,26 @@ def _measure(drawers: int, settings: Settings, progress: Progress) -> dict[str, 
             "diskMbPer1000Exchanges": round(facts.disk_bytes / 1e3 / built.exchanges, 2),
             "builtDrawersPerSecond": round(built.drawers / built.seconds, 1),
         }
+        row["exact"] = _exact(data, load.questions[: settings.checked], progress)
         row |= online.measure(data, load, _more(settings.seed), progress.show)
         row |= offline.measure(data, _more(settings.seed + 1), rebuild=settings.rebuild, on_progress=progress.show)
         return row
+
+
+def _exact(data: Path, questions: Sequence[Question], progress: Progress) -> dict[str, Any]:
+    stage, count, answered = "scoring every drawer", len(questions), itertools.count(1)
+    progress.show(stage, 0, count, "questions")
+    embedder = minilm.load(registry.DEFAULT_MODEL, places.models_dir())
+    try:
+        store = build.open_store(data)
+        try:
+            return exactness.measure(
+                store, embedder, questions, lambda: progress.show(stage, next(answered), count, "questions")
+            )
+        finally:
+            store.close()
+    finally:
+        embedder.close()
 
 
 def _more(seed: int) -> Iterator[tuple[str, str]]:

@@ -41,6 +41,7 @@ FIGURES = (
     Figure("while mining, p50", "ms", lambda row: row["whileMining"]["p50"]),
     Figure("while mining, p95", "ms", lambda row: row["whileMining"]["p95"]),
     Figure("several clients while mining, p95", "ms", lambda row: row["clientsWhileMining"]["p95"]),
+    Figure("first ten as if all were scored", "%", lambda row: _share(row["exact"])),
     Figure("start to first answer", "ms", lambda row: row["startToFirstAnswerMs"], (Goal(_100K, 1_500),)),
     Figure("start to first answer with vectors", "ms", lambda row: row["startToFirstAnswerWithVectorsMs"]),
     Figure("start with vectors, CPU time", "s", lambda row: row["startCpuSeconds"]),
@@ -57,6 +58,10 @@ FIGURES = (
 _NAME_WIDTH = 38
 _CELL_WIDTH = 14
 _GOAL_MARK = "!"
+
+
+def _share(exact: dict[str, int]) -> float | None:
+    return 100 * exact["equal"] / exact["n"] if exact["n"] else None
 
 
 def goal_of(figure: Figure, drawers: int) -> float | None:

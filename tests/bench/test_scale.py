@@ -21,7 +21,7 @@ KEYS = {
     *("builtDrawersPerSecond", "startToFirstAnswerMs", "startToFirstAnswerWithVectorsMs", "startCpuSeconds", "starts"),
     *("cold", "recallMsP50", "recallMsP95", "recallMsP99", "recallCpuMs", "queries", "daemonMsP50", "foundInTen"),
     *("answers", "filters", "clients", "whileMining", "clientsWhileMining", "minedMeanwhile", "addToRecallableMs"),
-    *("rssMb", "rssPeakMb", "loadDrawersSeconds", "addStoreMs", "addFollowMs", "rebuildSeconds"),
+    *("exact", "rssMb", "rssPeakMb", "loadDrawersSeconds", "addStoreMs", "addFollowMs", "rebuildSeconds"),
 }
 SMALL = ("--drawers", "300", "--queries", "24", "--real", "40", "--clients", "3")
 
@@ -48,6 +48,7 @@ def test_a_store_is_measured_in_every_way(quick: None, tmp_path: Path, capsys: p
     assert found["foundInTen"] >= 18, "these are no questions about what the store holds"
     assert found["startToFirstAnswerMs"] <= found["startToFirstAnswerWithVectorsMs"]
     assert found["rssMb"] > 20
+    assert found["exact"] == {"n": 20, "equal": 20}
     assert found["minedMeanwhile"] > 0
     assert found["clients"]["clients"] == 3
     assert found["clients"]["n"] == 12
@@ -79,6 +80,7 @@ def row(drawers: int, ms: float) -> dict[str, Any]:
         **{name: ms for name in KEYS if name != "rssPeakMb"},
         "drawers": drawers,
         "cold": timing,
+        "exact": {"n": 10, "equal": 10},
         "clients": {"clients": 8, **timing, "perSecond": 100.0},
         "whileMining": timing,
         "clientsWhileMining": {"clients": 8, **timing, "perSecond": 100.0},

@@ -9,12 +9,13 @@ from typing import Any
 import numpy as np
 import pytest
 
-from palace_daemon.bench.scale import build, clients, vectors
+from palace_daemon.bench.scale import build, clients, exactness, vectors
 from palace_daemon.bench.scale.questions import draw_questions
 from palace_daemon.bench.scale.vectors import Cloud, nearest
 from palace_daemon.client import NotRunningError
 from palace_daemon.core.ports import Float32
 from palace_daemon.embed.hashing import HashingEmbedder
+from palace_daemon.service.ranking import Close, Ranking
 from palace_daemon.store.store import Store
 
 DRAWERS = 120
@@ -110,6 +111,28 @@ def clusters(count: int, each: int, dim: int) -> Float32:
     centres = chance.standard_normal((count, dim)) + 0.7
     found = np.repeat(centres, each, 0) + 0.6 * chance.standard_normal((count * each, dim))
     return np.asarray(found / np.linalg.norm(found, axis=1, keepdims=True), np.float32)
+
+
+def test_the_first_ten_are_compared_with_the_scores_of_every_drawer(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store, _, real = built(tmp_path)
+    questions = list(itertools.islice(draw_questions(real.texts, 0), 12))
+    best = Ranking.best
+
+    def all_but_the_first(self: Ranking, count: int) -> Close:
+        close = best(self, count)
+        return Close(close.rows[1:], {}, close.totals[1:])
+
+    try:
+        answered: list[None] = []
+        found = exactness.measure(store, HashingEmbedder(), questions, lambda: answered.append(None))
+        assert found == {"n": 12, "equal": 12}
+        assert len(answered) == 12
+        monkeypatch.setattr(Ranking, "best", all_but_the_first)
+        assert exactness.measure(store, HashingEmbedder(), questions, lambda: None) == {"n": 12, "equal": 0}
+    finally:
+        store.close()
 
 
 def test_drawn_vectors_are_as_dense_and_as_far_apart_as_the_real_ones() -> None:

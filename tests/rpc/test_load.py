@@ -26,7 +26,7 @@ from support.footprint import Footprint, assert_no_leak, footprint
 from palace_daemon import places
 from palace_daemon.client import Client, NotRunningError
 
-LOAD_S = float(os.environ.get("PALACE_LOAD_S", "15"))
+LOAD_S = float(os.environ.get("PALACE_LOAD_S", "30"))
 ROUNDS = 3
 CLIENTS = 32
 AT_ONCE = 4

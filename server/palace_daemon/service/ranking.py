@@ -220,6 +220,10 @@ class Ranking:
         if worded is None:
             worded = self.words.read(rows)
         found = None if self._cosines is None else self._cosines.exact(self._connection, rows)
+        return self.scored(rows, worded, found)
+
+    def scored(self, rows: Rows, worded: Worded, found: Found | None) -> Close:
+        """Return the scores of ``rows`` by what is known of them; None where vectors take no part."""
         parts = self._parts(rows, worded, found)
         return Close(rows, parts, _sum(parts, len(rows)))
 

@@ -45,6 +45,16 @@ class ModelState(NamedTuple):
     reason: str
 
 
+class Ranked(NamedTuple):
+    """A question as it was read, and what that makes of the drawers."""
+
+    question: query_reader.ReadQuery
+    state: ModelState
+    ranking: Ranking
+    has_question: bool
+    """Whether it has a vector."""
+
+
 class Recall:
     """Answers queries. Thread-safe; holds no state between calls."""
 
@@ -78,38 +88,49 @@ class Recall:
         """
         began = time.perf_counter()
         query = _checked(query)
-        read = query_reader.read(query.text)
-        check(stop)
         with self._store.read_with_drawers() as (connection, drawers):
-            state = self._model_state(drawers.model)
-            embed = _embedding(read.text, state, drawers.model)
-            scope = Scope(drawers, self._scope(connection, drawers, query, among))
-            is_request = bool(self._weights.wish) and wishes.is_request(read.text)
-            cosines = None
-            if embed is not None and drawers.vectors.chunks:  # begins here, and goes on while words are looked up
-                cosines = Cosines(scope, embed, wishes=is_request)
-            spans = dates.spans(read.text, query.now, query.utc_offset_minutes) if self._weights.date else ()
-            dated = [span.words for span in spans]
-            terms, names = query_reader.terms_outside(read, dated), query_reader.names_inside(read, dated)
-            words = Words(connection, scope, terms, stop, names)
-            known = evidence(connection, scope, words, cosines, spans, is_request=is_request)
-            check(stop)
-            scored = rank.score(known, self._weights)
-            ranking = Ranking(connection, scope, words, scored, cosines)
-            check(stop)
+            ranked = self.ranked(connection, drawers, query, stop, among)
+            ranking = ranked.ranking
             groups = shortlist.choose(connection, ranking, query)
             check(stop)
-            found, sessions = hits.shown(connection, groups, query, ranking, read)
-            freshness = self._freshness(connection, drawers, state, has_question=embed is not None)
-        matched = int(np.count_nonzero(words.matches))
+            found, sessions = hits.shown(connection, groups, query, ranking, ranked.question)
+            freshness = self._freshness(connection, drawers, ranked.state, has_question=ranked.has_question)
         return RecallAnswer(
             hits=found,
-            in_scope=scope.count,
-            matched=matched,
+            in_scope=ranking.count,
+            matched=int(np.count_nonzero(ranking.words.matches)),
             freshness=freshness,
             took_ms=round((time.perf_counter() - began) * 1000, 3),
             sessions=sessions,
         )
+
+    def ranked(
+        self,
+        connection: Connection,
+        drawers: Snapshot,
+        query: RecallQuery,
+        stop: StopSignal | None = None,
+        among: Collection[int] | None = None,
+    ) -> Ranked:
+        """Return what the scores of all drawers in scope can come to; ``connection`` is in their transaction."""
+        read = query_reader.read(query.text)
+        check(stop)
+        state = self._model_state(drawers.model)
+        embed = _embedding(read.text, state, drawers.model)
+        scope = Scope(drawers, self._scope(connection, drawers, query, among))
+        is_request = bool(self._weights.wish) and wishes.is_request(read.text)
+        cosines = None
+        if embed is not None and drawers.vectors.chunks:  # begins here, and goes on while words are looked up
+            cosines = Cosines(scope, embed, wishes=is_request)
+        spans = dates.spans(read.text, query.now, query.utc_offset_minutes) if self._weights.date else ()
+        dated = [span.words for span in spans]
+        terms, names = query_reader.terms_outside(read, dated), query_reader.names_inside(read, dated)
+        words = Words(connection, scope, terms, stop, names)
+        known = evidence(connection, scope, words, cosines, spans, is_request=is_request)
+        check(stop)
+        ranking = Ranking(connection, scope, words, rank.score(known, self._weights), cosines)
+        check(stop)
+        return Ranked(read, state, ranking, has_question=embed is not None)
 
     def _scope(
         self, connection: Connection, drawers: Snapshot, query: RecallQuery, among: Collection[int] | None

@@ -169,6 +169,48 @@ def test_the_daemon_is_stopped_first_and_that_of_another_directory_is_left(
     endpoint.remove_socket(other, listener)
 
 
+def test_what_the_daemon_of_another_directory_uses_stays(cli: Cli, machine: Path, tmp_path: Path) -> None:
+    other = tmp_path / "other"
+    log = places.log_file(other)
+    log.write_text("x")
+    token = places.tcp_file(other)
+    listener = endpoint.listen(places.socket_path(other))
+    token.write_text("{}")
+    try:
+        outcome = cli("uninstall", "--yes")
+    finally:
+        endpoint.remove_socket(places.socket_path(other), listener)
+    assert outcome.code == 1
+    assert log.exists()
+    assert token.exists()
+    assert (machine / "models" / "all-minilm-l6-v2-int8" / "model.onnx").exists()
+    assert not places.log_file(places.data_dir()).exists()
+    assert cli("uninstall", "--yes").code == 0
+    assert not log.exists()
+    assert not token.exists()
+    assert not (machine / "models" / "all-minilm-l6-v2-int8").exists()
+
+
+def test_a_daemon_on_a_port_alone_keeps_what_it_uses(cli: Cli, machine: Path, tmp_path: Path) -> None:
+    token = places.tcp_file(tmp_path / "other")
+    endpoint.make_socket_dir(token.parent)
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        token.write_text(f'{{"port": {listener.getsockname()[1]}}}')
+        assert cli("uninstall", "--yes").code == 1
+        assert token.exists()
+    assert cli("uninstall", "--yes").code == 0
+    assert not token.exists()
+
+
+def test_no_data_goes_from_under_a_process_that_holds_it(cli: Cli, machine: Path) -> None:
+    with endpoint.DataLock(places.data_dir()):
+        outcome = cli("uninstall", "--data", "--yes")
+        assert outcome.code == 3
+        assert "daemon.lock" in outcome.err
+    assert (places.data_dir() / "palace.db").exists()
+    assert (machine / "models" / "all-minilm-l6-v2-int8").exists()
+
+
 def test_settings_that_cannot_be_understood_stay_and_are_named(cli: Cli, machine: Path) -> None:
     path = machine / ".gemini" / "settings.json"
     path.parent.mkdir()

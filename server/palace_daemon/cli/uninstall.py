@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import json
 import os
 import shutil
 import stat
 import sys
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -26,6 +27,8 @@ if TYPE_CHECKING:
 
 DATA_NAMES = ("palace.db*", "daemon.lock", "backups")
 """What a data directory holds of ours."""
+_PROBE_S = 1.0
+"""For somebody who listens to take a connection."""
 
 
 class Item(NamedTuple):
@@ -173,9 +176,10 @@ def _remove(plan: Plan, data_dir: str | None, *, with_data: bool) -> list[str]:
         except ConfigError as exc:
             problems.append(str(exc))
     ending.end(data_dir)
+    living = {item.path.name.partition(".")[0] for item in plan.items if item.kind == "runtime" and _answers(item.path)}
     for item in (*plan.items, *(plan.data if with_data else ())):
-        if item.path.suffix == ".sock" and _answers(item.path):
-            problems.append(f"{item.path}: the daemon of another data directory answers there")
+        if item.kind != "data" and _is_of_use(item, living):
+            problems.append(f"{item.path}: the daemon of another data directory uses it")
             continue
         try:
             _remove_one(item.path)
@@ -193,14 +197,27 @@ def _remove_one(path: Path) -> None:
             path.unlink()
 
 
+def _is_of_use(item: Item, living: Collection[str]) -> bool:
+    """Return whether another daemon has it: ``living`` holds the names of those that answer. They share the models."""
+    if item.kind == "model":
+        return bool(living)
+    return item.kind in {"runtime", "log"} and any(name in item.path.name for name in living)
+
+
 def _answers(path: Path) -> bool:
+    """Return whether a daemon listens on a socket, or on the port that a file names."""
     import socket  # noqa: PLC0415
 
-    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as probe:
-        try:
-            probe.connect(os.fspath(path))
-        except OSError:
-            return False
+    try:
+        if path.suffix == ".sock":
+            with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as probe:
+                probe.settimeout(_PROBE_S)
+                probe.connect(os.fspath(path))
+        else:
+            port = int(json.loads(path.read_bytes())["port"])
+            socket.create_connection(("127.0.0.1", port), _PROBE_S).close()
+    except (OSError, ValueError, KeyError, TypeError, OverflowError):
+        return False
     return True
 
 

@@ -30,7 +30,8 @@ ALLOWED: dict[str, set[str]] = {
     "watch": BELOW_SERVICE,
     "service": {"store", "embed", "watch", *BELOW_SERVICE},
     "rpc": {"service", *BELOW_SERVICE},
-    "client": {"errors", "places", "starting"},
+    "client": {"addresses", "errors", "places", "starting"},
+    "addresses": {"errors", "places", "starting"},
     "starting": {"errors", "places"},
     "agents": {"client", "core", "errors", "filters", "places", "replacing", "repositories"},
     "bench": {"service", "store", "embed", "watch", "client", *BELOW_SERVICE},
@@ -174,7 +175,7 @@ def check_import(layer: str, found: Import) -> Iterator[str]:
     if layer not in ONLY_PLACE.get(top, {layer}):
         yield f"{top} is imported only in {', '.join(sorted(ONLY_PLACE[top]))}, not in {layer}"
     if (
-        layer in {"client", "starting", "errors", "places", "repositories", "__init__"}
+        layer in {"client", "addresses", "starting", "errors", "places", "repositories", "__init__"}
         and top not in sys.stdlib_module_names
     ):
         yield f"{layer} uses the standard library only, not {top}"

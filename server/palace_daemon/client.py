@@ -13,8 +13,6 @@ import contextlib
 import json
 import os
 import socket
-import stat
-import struct
 import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -22,11 +20,21 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
-from palace_daemon import __version__, errors, places, starting
+from palace_daemon import __version__, addresses, errors, places, starting
+from palace_daemon.addresses import NotRunningError, loopback_port
 from palace_daemon.errors import DaemonError, PalaceError, RequestError
-from palace_daemon.starting import start_in_background
+from palace_daemon.starting import socket_in_lock, start_in_background
 
-__all__ = ["BadParamsError", "Client", "NotRunningError", "error_from_wire", "start_in_background"]
+__all__ = [
+    "BadParamsError",
+    "Client",
+    "NotRunningError",
+    "error_from_wire",
+    "loopback_port",
+    "socket_in_lock",
+    "start_in_background",
+    "unreachable",
+]
 
 NotificationListener = Callable[[str, Any], None]
 
@@ -46,11 +54,6 @@ _LOOPBACK = "127.0.0.1"
 _POLL_S = 0.02
 _PARTING_S = 0.5
 """For telling a daemon that may not read that nobody waits any more."""
-_QUEUE_S = 5.0
-
-
-class NotRunningError(DaemonError):
-    """No daemon serves the data directory."""
 
 
 class BadParamsError(RequestError):
@@ -97,11 +100,12 @@ class Client:
         if not hasattr(socket, "AF_UNIX") or sys.platform == "win32":
             return self.connect_tcp()
         if self._socket is None:
-            path = places.socket_path(self.data_dir)
-            check_owner(path)
-            connection = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-            self._join(connection, os.fspath(path))
+            addresses.at_either(self.data_dir, places.socket_path(self.data_dir), self._connect_at)
         return self
+
+    def _connect_at(self, path: Path) -> None:
+        addresses.check_owner(path)
+        self._join(socket.socket(socket.AF_UNIX, socket.SOCK_STREAM), os.fspath(path))
 
     def connect_tcp(self) -> Self:
         """Connect over TCP, where the daemon was told to listen on it; does nothing if connected already.
@@ -114,15 +118,18 @@ class Client:
             DaemonError: The file is not ours alone, or somebody else listens there.
         """
         if self._socket is None:
-            told = _read_tcp_file(places.tcp_file(self.data_dir), self.data_dir)
-            self._join(socket.socket(socket.AF_INET, socket.SOCK_STREAM), (_LOOPBACK, told["port"]))
-            self._is_tcp = True
-            try:
-                self._greet(told)
-            except BaseException:
-                self.close()
-                raise
+            addresses.at_either(self.data_dir, places.tcp_file(self.data_dir), self._connect_tcp_at)
         return self
+
+    def _connect_tcp_at(self, file: Path) -> None:
+        told = addresses.read_tcp_file(file, self.data_dir)
+        self._join(socket.socket(socket.AF_INET, socket.SOCK_STREAM), (_LOOPBACK, told["port"]))
+        self._is_tcp = True
+        try:
+            self._greet(told)
+        except BaseException:
+            self.close()
+            raise
 
     def _greet(self, told: Mapping[str, Any]) -> None:
         answer = self.request("palace/hello", {"token": told["token"]})
@@ -135,12 +142,12 @@ class Client:
     def _join(self, connection: socket.socket, address: str | tuple[str, int]) -> None:
         connection.settimeout(self.timeout_s)
         try:
-            _connect(connection, address)
+            addresses.connect(connection, address)
             if isinstance(address, str):
-                _check_peer(connection)
+                addresses.check_peer(connection)
         except (ConnectionRefusedError, FileNotFoundError) as exc:
             connection.close()
-            raise _not_running(self.data_dir) from exc
+            raise addresses.not_running(self.data_dir) from exc
         except OSError as exc:
             connection.close()
             raise DaemonError(f"cannot connect to {address}: {exc.strerror or exc}") from exc
@@ -163,11 +170,12 @@ class Client:
             self.connect()
             if not self._has_retired_older():
                 return self
-        deadline = time.monotonic() + start_timeout_s
+        deadline, is_locked = time.monotonic() + start_timeout_s, False
         while True:
             with starting.Starting(self.data_dir) as started:
-                if self._connect_before(deadline, started):
+                if self._connect_before(deadline, started, is_locked=is_locked):
                     return self
+            is_locked = True
             # The daemon found the directory locked, by one that starts or by one that ends: look again.
 
     def _has_retired_older(self) -> bool:
@@ -201,15 +209,14 @@ class Client:
                 self._receive(deadline)
         self.close()
 
-    def _connect_before(self, deadline: float, started: starting.Starting) -> bool:
+    def _connect_before(self, deadline: float, started: starting.Starting, *, is_locked: bool) -> bool:
         while True:
             ended = started.has_ended()
             with contextlib.suppress(NotRunningError):
                 self.connect()
                 return True
             if time.monotonic() > deadline:
-                log = places.log_file(self.data_dir)
-                raise DaemonError("the daemon does not answer on its socket", hint=f"its log is {log}")
+                raise unreachable(self.data_dir, is_locked=is_locked or ended)
             if ended:
                 return False
             time.sleep(_POLL_S)
@@ -407,87 +414,12 @@ def _reason(exc: Exception) -> str:
     return exc.strerror or str(exc) if isinstance(exc, OSError) else str(exc)
 
 
-def _not_running(data_dir: os.PathLike[str]) -> NotRunningError:
-    return NotRunningError(f"no daemon serves {os.fspath(data_dir)}", hint="palace-daemon serve starts one")
-
-
-# ------------------------------------------------------------------------------------------------------- ownership
-
-
-def check_owner(path: Path, *, is_file: bool = False) -> None:
-    """Check that nobody else can have put the socket at ``path`` there: a question is told to whoever listens.
-
-    With ``is_file`` it is the file that tells of a port, and nobody else may read it either.
-
-    Raises:
-        NotRunningError: There is none.
-        DaemonError: It, or its directory, belongs to another user or can be changed by one.
-    """
-    if sys.platform == "win32":
-        return  # what lies in a person's profile there is that person's
-    try:
-        directory, found = path.parent.lstat(), path.lstat()
-    except FileNotFoundError as exc:
-        raise NotRunningError("no daemon is running", hint="palace-daemon serve starts one") from exc
-    except OSError as exc:
-        raise DaemonError(f"cannot look at {path}: {exc.strerror}") from exc
-    if {directory.st_uid, found.st_uid} != {os.getuid()}:
-        raise DaemonError(f"{path} belongs to another user", hint="set XDG_RUNTIME_DIR to a directory of your own")
-    if not stat.S_ISDIR(directory.st_mode) or stat.S_IMODE(directory.st_mode) & 0o022:
-        raise DaemonError(f"others may change {path.parent}", hint="chmod it to 0700")
-    if not (stat.S_ISREG if is_file else stat.S_ISSOCK)(found.st_mode):
-        raise DaemonError(f"{path} is no {'file' if is_file else 'socket'}", hint="move it away")
-    if is_file and stat.S_IMODE(found.st_mode) & 0o077:
-        raise DaemonError(f"others may read {path}", hint="palace-daemon stop, then start it anew")
-
-
-def loopback_port(data_dir: str | os.PathLike[str] | None) -> int | None:
-    """Return the port of this machine that a daemon answers on as well; None where it does not."""
-    try:
-        return int(_told_in(places.tcp_file(places.data_dir(data_dir)))["port"])
-    except (OSError, ValueError, KeyError, TypeError):
-        return None
-
-
-def _told_in(tcp_file: Path) -> dict[str, Any]:
-    told = json.loads(tcp_file.read_text(encoding="ascii"))
-    return {"port": int(told["port"]), "token": str(told["token"]), "proof": str(told["proof"])}
-
-
-def _read_tcp_file(path: Path, data_dir: os.PathLike[str]) -> dict[str, Any]:
-    """Return port, token and proof of the daemon of ``data_dir``.
-
-    Raises:
-        NotRunningError: There is no such file.
-        DaemonError: It is not this user's alone, or is no such file.
-    """
-    check_owner(path, is_file=True)
-    try:
-        return _told_in(path)
-    except FileNotFoundError as exc:
-        raise _not_running(data_dir) from exc
-    except (OSError, ValueError, KeyError, TypeError) as exc:
-        raise DaemonError(f"cannot use {path}", hint="palace-daemon stop, then start it anew") from exc
-
-
-def _connect(connection: socket.socket, address: str | tuple[str, int]) -> None:
-    """Connect; waits a while if the daemon's queue is full, which a socket with a timeout would report at once."""
-    deadline = time.monotonic() + _QUEUE_S
-    while True:
-        try:
-            connection.connect(address)
-        except BlockingIOError:
-            if time.monotonic() > deadline:
-                raise
-            time.sleep(_POLL_S)
-        else:
-            return
-
-
-def _check_peer(connection: socket.socket) -> None:
-    option = getattr(socket, "SO_PEERCRED", None)
-    if option is None:
-        return
-    credentials = connection.getsockopt(socket.SOL_SOCKET, option, struct.calcsize("3i"))
-    if struct.unpack("3i", credentials)[1] != os.getuid():
-        raise DaemonError("another user answers on the daemon's socket")
+def unreachable(data_dir: Path, *, is_locked: bool) -> DaemonError:
+    """Return what to raise where a daemon does not answer, or somebody who does not has the place of one."""
+    log = places.log_file(data_dir)
+    if not is_locked:
+        return DaemonError("the daemon does not answer on its socket", hint=f"its log is {log}")
+    return DaemonError(
+        f"another process holds {data_dir / starting.LOCK_NAME}, and none answers at {places.socket_path(data_dir)}",
+        hint=f"a daemon that was started elsewhere, as in a container? Its log is {log}",
+    )

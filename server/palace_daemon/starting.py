@@ -83,14 +83,25 @@ class Starting:
 
 
 def version_in_lock(data_dir: Path) -> str:
-    """Return the version of the daemon that took the lock last, as it wrote it; empty where that cannot be read.
+    """Return the version of the daemon that took the lock last, as it wrote it; empty where that cannot be read."""
+    return _told_in_lock(data_dir, "version")
 
-    It is read for people and for this question alone: the pid beside it may be another process's by now.
+
+def socket_in_lock(data_dir: Path) -> Path | None:
+    """Return the socket of the daemon that took the lock last, as it wrote it; None where that cannot be read.
+
+    It is elsewhere than :func:`palace_daemon.places.socket_path` says where the daemon was started with another
+    runtime or temporary directory: by a session of cron or ssh, or from a desktop.
     """
+    told = _told_in_lock(data_dir, "socket")
+    return Path(told) if os.path.isabs(told) and "\0" not in told else None
+
+
+def _told_in_lock(data_dir: Path, name: str) -> str:
+    """Return what the lock file says. Not of the pid: that may be another process's by now."""
     try:
         with (data_dir / LOCK_NAME).open("rb") as file:
-            told = json.loads(file.read(_LOCK_BYTES_MAX))
-        return str(told["version"])
+            return str(json.loads(file.read(_LOCK_BYTES_MAX))[name])
     except (OSError, ValueError, KeyError, TypeError):
         return ""
 

@@ -89,6 +89,14 @@ def test_from_an_empty_machine_to_answers_and_back(home: Path, wait_until: Calla
     assert [hit["drawerId"] for hit in restarted.json["hits"]] == [hit["drawerId"] for hit in live.json["hits"]]
 
 
+def test_without_daemon_and_store_the_first_reason_is_told(home: Path, tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("in the way")
+    asked = palace("--data-dir", str(tmp_path / "file"), "recall", "anything")
+    assert (asked.code, asked.out) == (3, "")
+    assert "cannot use" in asked.err
+    assert "there is no store" not in asked.err
+
+
 def test_what_cannot_be_mined_is_said_and_harms_nothing(home: Path, tmp_path: Path) -> None:
     missing = palace("mine", "--wait", str(tmp_path / "missing"))
     assert (missing.code, missing.out) == (1, "")

@@ -22,6 +22,7 @@ from rpc.fake_daemon import FAKE_SERVE
 
 from palace_daemon import client as client_module
 from palace_daemon import errors, places, starting
+from palace_daemon.cli import ending
 from palace_daemon.client import BadParamsError, Client, NotRunningError
 from palace_daemon.errors import CancelledError, DaemonError, NotFoundError, PalaceError, RequestError
 from palace_daemon.rpc import endpoint, wire
@@ -247,6 +248,49 @@ def test_a_missing_daemon_is_started_and_outlives_its_starter(
         second.request("palace/stop")
     wait_until(lambda: not is_alive(pid))
     assert not places.socket_path(places.data_dir()).exists()
+
+
+def test_a_daemon_is_found_from_a_session_with_another_runtime_directory(
+    fake_daemons: None, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, wait_until: Callable[..., None]
+) -> None:
+    Client(timeout_s=20.0).connect_or_start().close()
+    pid, usual = lock_holder(), places.socket_path(places.data_dir())
+    (tmp_path / "run").mkdir()
+    monkeypatch.setenv("XDG_RUNTIME_DIR", str(tmp_path / "run"))
+    assert places.socket_path(places.data_dir()) != usual
+    with Client(timeout_s=10.0).connect_or_start() as client:
+        assert client.request("palace/recall", {"query": "q"})["hits"][0]["text"] == "echo: q"
+    assert lock_holder() == pid
+    assert ending.end(None)
+    wait_until(lambda: not is_alive(pid))
+    assert not ending.end(None)
+
+
+def test_what_a_lock_says_of_a_socket_is_believed_only_where_it_is_ones_own(running: Any, tmp_path: Path) -> None:
+    data = tmp_path / "another"
+    data.mkdir()
+    lock = data / endpoint.LOCK_NAME
+    for told in ('{"socket": 5}', '{"socket": "run/a.sock"}', '{"socket": "/a\\u0000b"}', "[]", "{"):
+        lock.write_text(told)
+        with pytest.raises(NotRunningError):
+            Client(data).connect()
+    open_to_all = tmp_path / "open"
+    open_to_all.mkdir(mode=0o777)
+    open_to_all.chmod(0o777)
+    path = open_to_all / places.socket_path(data).name
+    with socket.socket(socket.AF_UNIX) as listener:
+        listener.bind(str(path))
+        lock.write_text(json.dumps({"socket": str(path)}))
+        with pytest.raises(DaemonError, match="others may change"):
+            Client(data).connect()
+
+
+def test_a_directory_that_somebody_holds_who_does_not_answer_is_named(fake_daemons: None) -> None:
+    with endpoint.DataLock(places.data_dir()):
+        with pytest.raises(DaemonError, match=r"another process holds .*daemon\.lock"):
+            Client().connect_or_start(2.0)
+        with pytest.raises(DaemonError, match=r"another process holds .*daemon\.lock"):
+            ending.end(None)
 
 
 def test_clients_that_start_at_once_end_with_one_daemon(fake_daemons: None) -> None:

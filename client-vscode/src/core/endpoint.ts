@@ -25,7 +25,17 @@ const CONNECT_MS = 5_000;
  */
 export async function connect(data: string): Promise<Endpoint> {
   if (process.platform === "win32") return await connectTcp(data);
-  const socket = places.socketPath(data);
+  const usual = places.socketPath(data);
+  try {
+    return await connectAt(usual);
+  } catch (error) {
+    const told = places.toldSocketPath(data);
+    if (told === undefined || told === usual || !(error instanceof PalaceError) || error.kind !== "notRunning") throw error;
+    return await connectAt(told);
+  }
+}
+
+async function connectAt(socket: string): Promise<Endpoint> {
   checkOwner(socket, "socket");
   return { socket: await opened({ path: socket }) };
 }

@@ -5,13 +5,14 @@
  */
 
 import { createHash } from "node:crypto";
-import { accessSync, constants, readlinkSync, realpathSync, statSync } from "node:fs";
+import { accessSync, constants, readFileSync, readlinkSync, realpathSync, statSync } from "node:fs";
 import { homedir } from "node:os";
 import * as path from "node:path";
 
 export type Environment = Readonly<Record<string, string | undefined>>;
 
 const APP = "palace";
+const LOCK_NAME = "daemon.lock";
 /** Longest socket path that every Unix takes: `sun_path` holds 104 bytes on macOS, with the NUL. */
 const SOCKET_PATH_BYTES_MAX = 103;
 
@@ -78,6 +79,19 @@ export function socketPath(data: string, env: Environment = process.env): string
     return path.join("/tmp", `${APP}-${userNumber()}`, `${digest}.sock`);
   }
   return found;
+}
+
+/**
+ * The socket that the daemon which took the lock of `data` last wrote down, if it did. It is elsewhere than
+ * {@link socketPath} says where that was started with another runtime or temporary directory, as by ssh or cron.
+ */
+export function toldSocketPath(data: string): string | undefined {
+  try {
+    const told = (JSON.parse(readFileSync(path.join(data, LOCK_NAME), "utf8")) as { socket?: unknown } | null)?.socket;
+    return typeof told === "string" && path.isAbsolute(told) && !told.includes("\0") ? told : undefined;
+  } catch {
+    return undefined; // there is no lock, or nothing in it that can be read
+  }
 }
 
 /** The private file that says at which port the daemon listens, and with which token. */

@@ -18,8 +18,8 @@ export type Remains = "nothing" | "process" | "socket";
 
 /** What is left of the daemon of `data` that was process `pid`; 0 where that is not known. */
 export function remainsOf(data: string, pid: number): Remains {
-  const trace = process.platform === "win32" ? places.tcpFile(data) : places.socketPath(data);
-  if (!existsSync(trace)) return "nothing";
+  const traces = process.platform === "win32" ? [places.tcpFile(data)] : [places.socketPath(data), places.toldSocketPath(data)];
+  if (!traces.some((trace) => trace !== undefined && existsSync(trace))) return "nothing";
   return isAlive(pid) ? "process" : "socket";
 }
 

@@ -14,6 +14,7 @@ import { Connection } from "../../src/core/connection";
 import * as endpoint from "../../src/core/endpoint";
 import { PalaceError } from "../../src/core/errors";
 import * as places from "../../src/core/places";
+import { remainsOf } from "../../src/core/remains";
 import { settled } from "./support/settled";
 
 let directory = "";
@@ -55,6 +56,20 @@ function kindIs(kind: string): (error: unknown) => boolean {
 }
 
 describe("a daemon that", () => {
+  test("was started with another runtime directory is found where its lock says", async () => {
+    behaves = greets;
+    const socket = places.socketPath(directory);
+    process.env.XDG_RUNTIME_DIR = path.join(directory, "other");
+    mkdirSync(path.join(directory, "other", "palace"), { mode: 0o700, recursive: true });
+    await assert.rejects(endpoint.connect(directory), kindIs("notRunning"));
+    assert.equal(remainsOf(directory, 0), "nothing");
+    writeFileSync(path.join(directory, "daemon.lock"), JSON.stringify({ pid: 1, version: "0.1.0", socket }));
+    (await Connection.greet(await endpoint.connect(directory))).close();
+    assert.equal(remainsOf(directory, 0), "socket");
+    writeFileSync(path.join(directory, "daemon.lock"), JSON.stringify({ pid: 1, version: "0.1.0", socket: "there" }));
+    await assert.rejects(endpoint.connect(directory), kindIs("notRunning"));
+  });
+
   test("takes connections and says nothing is one that does not answer, not one that ended", async () => {
     behaves = (wire) => wire.onRequest("palace/hello", () => new Promise(() => undefined));
     await assert.rejects(Connection.greet(await endpoint.connect(directory), 20), kindIs("deadline"));

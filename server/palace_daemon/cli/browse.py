@@ -27,8 +27,8 @@ def register(commands: options.Commands) -> None:
         "search as you type, with a preview",
         browse,
         examples="palace-daemon browse\npalace-daemon browse --project tidepool rate limits",
-        detail="Enter opens the transcript at the hit's line, in VISUAL, EDITOR or less. Starts the daemon if none\n"
-        "runs. Needs the extra `browse`.",
+        detail="Enter opens the transcript, in VISUAL, EDITOR or less: at the hit's line, where it is known how that\n"
+        "editor is told one. Starts the daemon if none runs. Needs the extra `browse`.",
     )
     parser.add_argument("query", nargs="*", metavar="QUERY", help="what to begin with")
     parser.add_argument("--project", default="", help="only this project: a directory, or its last name")

@@ -9,7 +9,7 @@ import time
 from collections.abc import Mapping
 from typing import Any
 
-from palace_daemon import __version__
+from palace_daemon import __version__, places
 from palace_daemon.client import Client, NotificationListener, NotRunningError
 from palace_daemon.errors import DaemonError
 
@@ -41,6 +41,10 @@ def ask(arguments: argparse.Namespace, method: str, params: Mapping[str, Any], *
     try:
         client = reach(arguments, model_wait_s=model_wait_s)
     except DaemonError as exc:
+        from palace_daemon.store.sqlite import database_path  # noqa: PLC0415
+
+        if not database_path(places.data_dir(arguments.data_dir)).exists():
+            raise
         note(f"{exc}; reading the store directly")
         return _ask_store(arguments, method, params)
     with client:

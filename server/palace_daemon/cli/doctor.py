@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from palace_daemon import __version__, places
 from palace_daemon.cli import control, options, show
-from palace_daemon.client import Client, NotRunningError, loopback_port
+from palace_daemon.client import Client, NotRunningError, loopback_port, socket_in_lock
 from palace_daemon.errors import ConfigError, PalaceError
 
 if TYPE_CHECKING:
@@ -103,6 +103,8 @@ def _daemon(settings: Config) -> Iterator[Finding]:
         yield Finding("daemon", "ok", detail)
     else:
         yield Finding("daemon", "warn", detail, "palace-daemon restart")
+    if not path.exists():
+        path = socket_in_lock(settings.data_dir) or path  # another session started it
     if path.exists():
         mode = stat.S_IMODE(path.stat().st_mode)
         yield Finding(

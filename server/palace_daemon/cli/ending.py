@@ -3,20 +3,23 @@
 from __future__ import annotations
 
 import time
+from pathlib import Path
 
-from palace_daemon.client import Client, NotRunningError
+from palace_daemon.client import Client, NotRunningError, unreachable
 from palace_daemon.errors import DaemonError
 
 STOP_S = 10.0
 """How long to wait; the daemon ends itself by force after two seconds."""
 _POLL_S = 0.02
+_ENDING_S = 2.0
+"""For one that has closed its socket and is about to let go of the directory."""
 
 
 def end(data_dir: str | None) -> bool:
     """Stop the daemon and wait until it is gone; returns whether one was running.
 
     Raises:
-        DaemonError: It is still there after :data:`STOP_S`.
+        DaemonError: It is still there after :data:`STOP_S`, or there is one that cannot be reached.
     """
     from palace_daemon.rpc import endpoint  # noqa: PLC0415
 
@@ -25,6 +28,7 @@ def end(data_dir: str | None) -> bool:
         with client:
             client.request("palace/stop")
     except NotRunningError:
+        _check_is_free(client.data_dir)
         return False
     deadline = time.monotonic() + STOP_S
     while is_running(data_dir):
@@ -37,6 +41,20 @@ def end(data_dir: str | None) -> bool:
         lock.acquire(STOP_S)
         lock.release()
     return True
+
+
+def _check_is_free(data_dir: Path) -> None:
+    """Raise DaemonError where somebody holds the data directory who could not be asked to end."""
+    from palace_daemon.rpc import endpoint  # noqa: PLC0415
+
+    lock = endpoint.DataLock(data_dir)
+    if not lock.path.exists():
+        return
+    try:
+        lock.acquire(_ENDING_S)
+    except endpoint.LockedError as exc:
+        raise unreachable(data_dir, is_locked=True) from exc
+    lock.release()
 
 
 def is_running(data_dir: str | None) -> bool:

@@ -1,7 +1,8 @@
 """The daemon's claim to a data directory: a lock, and a private socket that nobody else can stand in for.
 
 Standard library only, so that the socket listens before anything heavy is imported. The kernel drops the lock when
-the process dies, however it dies; what the lock file holds is for people to read, and no pid in it is ever signalled.
+the process dies, however it dies. What the lock file holds is for people to read, and for clients that look for the
+socket elsewhere than the daemon made it; no pid in it is ever signalled.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
-from palace_daemon import __version__
+from palace_daemon import __version__, places
 from palace_daemon.errors import DaemonError
 
 if sys.platform == "win32":
@@ -77,11 +78,13 @@ class DataLock:
         self._write_holder()
 
     def _write_holder(self) -> None:
-        """Write who holds the lock: for people, so a full disk is no reason to give it up."""
+        """Write who holds the lock, and where it listens; a full disk is no reason to give it up."""
+        listens_at = os.fspath(places.socket_path(self.path.parent))
+        told = {"pid": os.getpid(), "version": __version__, "socket": listens_at}
         try:
             os.ftruncate(self._fd, 0)
             os.lseek(self._fd, 0, os.SEEK_SET)
-            os.write(self._fd, json.dumps({"pid": os.getpid(), "version": __version__}).encode() + b"\n")
+            os.write(self._fd, json.dumps(told).encode() + b"\n")
         except OSError as exc:
             logger.warning("cannot write who holds %s: %s", self.path, exc.strerror)
 

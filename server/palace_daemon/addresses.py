@@ -33,17 +33,22 @@ def not_running(data_dir: os.PathLike[str]) -> NotRunningError:
 def at_either(data_dir: Path, usual: Path, connect: Callable[[Path], None]) -> None:
     """Connect at the usual place, or at the one that the daemon wrote down, where files have the same names.
 
+    What is wrong with the latter is of no matter: it may have been written down on another machine, or long ago.
+
     Raises:
-        NotRunningError: None is at either.
-        Exception: What ``connect`` raises besides.
+        NotRunningError: None can be reached at either.
+        Exception: What ``connect`` raises at the usual place besides.
     """
     try:
         connect(usual)
-    except NotRunningError:
+    except NotRunningError as exc:
         elsewhere = _elsewhere(data_dir, usual)
         if elsewhere is None:
             raise
-        connect(elsewhere)
+        try:
+            connect(elsewhere)
+        except DaemonError:
+            raise exc from None
 
 
 def _elsewhere(data_dir: Path, usual: Path) -> Path | None:

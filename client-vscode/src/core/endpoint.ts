@@ -31,7 +31,8 @@ export async function connect(data: string): Promise<Endpoint> {
   } catch (error) {
     const told = places.toldSocketPath(data);
     if (told === undefined || told === usual || !(error instanceof PalaceError) || error.kind !== "notRunning") throw error;
-    return await connectAt(told);
+    // What is wrong there is of no matter: it may have been written down on another machine, or long ago.
+    return await connectAt(told).catch(() => Promise.reject(error));
   }
 }
 

@@ -66,6 +66,8 @@ describe("a daemon that", () => {
     writeFileSync(path.join(directory, "daemon.lock"), JSON.stringify({ pid: 1, version: "0.1.0", socket }));
     (await Connection.greet(await endpoint.connect(directory))).close();
     assert.equal(remainsOf(directory, 0), "socket");
+    chmodSync(path.dirname(socket), 0o777);
+    await assert.rejects(endpoint.connect(directory), kindIs("notRunning"));
     writeFileSync(path.join(directory, "daemon.lock"), JSON.stringify({ pid: 1, version: "0.1.0", socket: "there" }));
     await assert.rejects(endpoint.connect(directory), kindIs("notRunning"));
   });

@@ -10,12 +10,17 @@ from palace_daemon.store.variants import family_of
 
 
 def remembered(path: Path) -> tuple[set[str], set[str]]:
-    """Return the keys and the sessions of which a deleted file told: what it told is kept, and may be more."""
+    """Return the keys of which a deleted file told, since what it told is kept and may be more, and their sessions.
+
+    These are also the sessions of copies that tell them: there they are turns of the deleted file's session, and in a
+    store that never saw it of the copy's, so each is cut as if it had more turns or fewer.
+    """
     connection = sqlite.open_reader(path)
     try:
         rows = connection.execute(
-            "SELECT e.key, s.native_id FROM provenance p JOIN sources o ON o.id=p.source_id"
-            " JOIN exchanges e ON e.id=p.exchange_id JOIN sessions s ON s.id=e.session_id"
+            "SELECT DISTINCT e.key, s.native_id FROM provenance p JOIN sources o ON o.id=p.source_id"
+            " JOIN exchanges e ON e.id=p.exchange_id JOIN provenance told ON told.exchange_id=e.id"
+            " JOIN sessions s ON s.id IN (e.session_id, told.session_id)"
             " WHERE o.state='gone' AND p.is_superseded=0"
         ).fetchall()
     finally:

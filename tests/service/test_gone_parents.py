@@ -1,4 +1,4 @@
-"""A fork whose parent's transcript was deleted: the turns that it repeats stay the parent's, and it has few of its own."""
+"""A fork whose parent's transcript was deleted: the turns that it repeats stay the parent's, and few are its own."""
 
 from __future__ import annotations
 

@@ -7,12 +7,13 @@ and no bound takes part; what words, dates and weights are is the product's.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from datetime import datetime
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from palace_daemon.bench.scale.clients import LIMIT
+from palace_daemon.bench.scale.clients import LIMIT, NOW
 from palace_daemon.bench.scale.questions import Question
 from palace_daemon.core import rank
 from palace_daemon.core.ports import Embedder, Float32
@@ -25,8 +26,7 @@ from palace_daemon.store.mirror import Snapshot
 from palace_daemon.store.sqlite import Connection
 from palace_daemon.store.store import Store
 
-NOW_MS = 1_769_947_200_000
-"""As :data:`palace_daemon.bench.scale.clients.NOW` says."""
+_NOW_MS = int(datetime.fromisoformat(NOW).timestamp() * 1_000)
 _READ_ROWS = 8_192
 
 Float64 = NDArray[np.float64]
@@ -40,7 +40,7 @@ def measure(store: Store, embedder: Embedder, questions: Sequence[Question], on_
     with store.read_with_drawers() as (connection, drawers):
         everything = Everything(connection, drawers)
         for question in questions:
-            ranked = recall.ranked(connection, drawers, RecallQuery(text=question.text, now=NOW_MS, limit=LIMIT))
+            ranked = recall.ranked(connection, drawers, RecallQuery(text=question.text, now=_NOW_MS, limit=LIMIT))
             equal += everything.has_the_same_first(ranked.ranking, embedder.embed_query(ranked.question.text))
             on_answer()
     return {"n": len(questions), "equal": equal}

@@ -21,14 +21,12 @@ def end(data_dir: str | None) -> bool:
     Raises:
         DaemonError: It is still there after :data:`STOP_S`, or there is one that cannot be reached.
     """
-    from palace_daemon.rpc import endpoint  # noqa: PLC0415
-
     client = Client(data_dir, timeout_s=STOP_S)
     try:
         with client:
             client.request("palace/stop")
     except NotRunningError:
-        _check_is_free(client.data_dir)
+        _await_free(client.data_dir, _ENDING_S)
         return False
     deadline = time.monotonic() + STOP_S
     while is_running(data_dir):
@@ -36,22 +34,19 @@ def end(data_dir: str | None) -> bool:
             raise DaemonError(f"the daemon still runs {STOP_S:.0f} s after it was asked to stop")
         time.sleep(_POLL_S)
     # It lets go of the lock when the database is closed: only then may somebody copy or remove the directory.
-    if client.data_dir.exists():
-        lock = endpoint.DataLock(client.data_dir)
-        lock.acquire(STOP_S)
-        lock.release()
+    _await_free(client.data_dir, STOP_S)
     return True
 
 
-def _check_is_free(data_dir: Path) -> None:
-    """Raise DaemonError where somebody holds the data directory who could not be asked to end."""
+def _await_free(data_dir: Path, timeout_s: float) -> None:
+    """Wait until nobody holds the data directory; raises DaemonError where somebody goes on to."""
     from palace_daemon.rpc import endpoint  # noqa: PLC0415
 
     lock = endpoint.DataLock(data_dir)
     if not lock.path.exists():
         return
     try:
-        lock.acquire(_ENDING_S)
+        lock.acquire(timeout_s)
     except endpoint.LockedError as exc:
         raise unreachable(data_dir, is_locked=True) from exc
     lock.release()

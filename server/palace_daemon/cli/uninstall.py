@@ -178,7 +178,7 @@ def _remove(plan: Plan, data_dir: str | None, *, with_data: bool) -> list[str]:
     ending.end(data_dir)
     living = {item.path.name.partition(".")[0] for item in plan.items if item.kind == "runtime" and _answers(item.path)}
     for item in (*plan.items, *(plan.data if with_data else ())):
-        if item.kind != "data" and _is_of_use(item, living):
+        if _is_of_use(item, living):
             problems.append(f"{item.path}: the daemon of another data directory uses it")
             continue
         try:
